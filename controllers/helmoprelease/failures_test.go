@@ -108,7 +108,8 @@ func TestUnreachableTryIsExplained(t *testing.T) {
 	if err != nil || result.RequeueAfter != requeueAtOnce {
 		t.Fatalf("got %+v, %v", result, err)
 	}
-	reportWaiting(p, decide.Decision{Action: model.ActionWait, Reason: decide.ReasonBackoff, Message: "Failures so far: 1."})
+	reportWaiting(p, decide.Decision{Action: model.ActionWait, Reason: decide.ReasonBackoff,
+		Message: "Failures so far: 1."})
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	if !strings.Contains(ready.Message, cause.Error()) || strings.Contains(ready.Message, "earlier") {
 		t.Errorf("%+v", ready)

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package notserved recognizes responses to requests for an object whose path an API server does not serve. After an
-// upgrade of Kubernetes or a change of a CRD, a client may still use a version that the API server no longer serves. The
-// response is 404, as for an object that does not exist, but the object may exist in another version.
+// upgrade of Kubernetes or a change of a CRD, a client may still use a version that the API server no longer serves.
+// The response is 404, as for an object that does not exist, but the object may exist in another version.
 package notserved
 
 import (

@@ -65,8 +65,8 @@ func TestClassify(t *testing.T) {
 			"connection refused"), ErrChartFailed},
 		"text: kind": {errors.New(`unable to build kubernetes objects from release manifest: resource mapping not found for name: "a"` +
 			` namespace: "" from "": no matches for kind "Odd" in version "odd.test/v1"`), ErrKindNotServed},
-		"webhook refused": {apierrors.NewInternalError(errors.New(webhook + "dial tcp 10.0.0.1:443: connect: connection refused")),
-			nil},
+		"webhook refused": {apierrors.NewInternalError(errors.New(webhook +
+			"dial tcp 10.0.0.1:443: connect: connection refused")), nil},
 		"webhook timeout": {apierrors.NewInternalError(errors.New(webhook + "dial tcp 10.0.0.1:443: i/o timeout")), nil},
 		"webhook reset": {apierrors.NewInternalError(errors.New(webhook + "read tcp 10.0.0.1:443: connection reset by peer")),
 			nil},

@@ -181,8 +181,8 @@ func (s *Store) deleteChunk(key string) error {
 // Sweep deletes the parts of a release's payloads that no record names. A process leaves such parts if it ends before
 // it writes the pointer, or if it cannot delete the parts. Sweep lists the metadata of the parts, and the metadata of
 // the records if this action has read no record of a part. now is the time of this manager; the age of a part counts by
-// the clock of the API server, which set the time of its creation. Sweep returns the number of unnamed parts that remain,
-// and the cause. The number is 1 if it is not known.
+// the clock of the API server, which set the time of its creation. Sweep returns the number of unnamed parts that
+// remain, and the cause. The number is 1 if it is not known.
 func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 	parts, err := s.ListMetadata(kblabels.Set{LabelChunkOf: name}.AsSelector().String())
 	if err != nil {

@@ -179,8 +179,8 @@ func TestIntegrationPayloadsAfterCreation(t *testing.T) {
 	}
 }
 
-// TestUndeletableRecordsAreReported checks that Finish reports the old records that the cluster does not delete. Without
-// a report, the history would grow until HelmOp can no longer read it.
+// TestUndeletableRecordsAreReported checks that Finish reports the old records that the cluster does not delete.
+// Without a report, the history would grow until HelmOp can no longer read it.
 func TestUndeletableRecordsAreReported(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ code, left int }{
