@@ -212,9 +212,9 @@ type DriftStatus struct {
 	// +optional
 	LastCheckedAt metav1.Time `json:"lastCheckedAt,omitempty,omitzero"`
 
-	// fingerprint is a digest of the objects at the last comparison without a
-	// difference. If the digest of the objects is still the same after a restart,
-	// the manager does not compare the objects again.
+	// fingerprint is a digest of the objects, the Helm revision and the ignore
+	// rules at the last comparison without a difference. If the digest is still
+	// the same after a restart, the manager does not compare the objects again.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Fingerprint string `json:"fingerprint,omitempty"`
