@@ -172,18 +172,14 @@ func (b *driftBench) serve(w http.ResponseWriter, req *http.Request) {
 		b.missing = ""
 	case req.Method == http.MethodGet && name == b.missing:
 		b.gets++
-		w.WriteHeader(http.StatusNotFound)
-		_ = json.NewEncoder(w).Encode(apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, name).ErrStatus)
+		writeStatus(w, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, name))
 		return
 	case req.Method == http.MethodGet:
 		b.gets++
 	case req.URL.Query().Get("dryRun") != "":
 		value = "1"
 	case b.refuse != nil:
-		status := b.refuse.ErrStatus
-		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-		w.WriteHeader(int(status.Code))
-		_ = json.NewEncoder(w).Encode(status)
+		writeStatus(w, b.refuse)
 		return
 	default:
 		b.patches++
@@ -209,6 +205,14 @@ func (b *driftBench) serve(w http.ResponseWriter, req *http.Request) {
 			"annotations": map[string]any{"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": "apps"},
 		},
 	})
+}
+
+// writeStatus writes an error as an API server does.
+func writeStatus(w http.ResponseWriter, err *apierrors.StatusError) {
+	status := err.ErrStatus
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	w.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(w).Encode(status)
 }
 
 // edit changes a ConfigMap like another program would.

@@ -126,13 +126,13 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 		up       bool
 		refused  bool
 	}{
-		"not tried yet":                       {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotTried), want: report.True},
-		"tried, but failed":                   {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotConnected), want: report.False},
-		"one lost probe":                      {failures: 1, want: report.True, up: true},
-		"silent":                              {failures: 2, want: report.False},
-		"refused":                             {failures: 2, cause: clusterlink.CauseCredentials, want: report.False},
-		"a refused kubeconfig, not tried yet": {err: clusterlink.ErrNotTried, refused: true, want: report.True},
-		"a refused kubeconfig":                {err: clusterlink.ErrNotConnected, refused: true, want: report.False},
+		"not tried yet":              {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotTried), want: report.True},
+		"tried, but failed":          {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotConnected), want: report.False},
+		"one lost probe":             {failures: 1, want: report.True, up: true},
+		"silent":                     {failures: 2, want: report.False},
+		"refused":                    {failures: 2, cause: clusterlink.CauseCredentials, want: report.False},
+		"refused, but not tried yet": {err: clusterlink.ErrNotTried, refused: true, want: report.True},
+		"refused kubeconfig":         {err: clusterlink.ErrNotConnected, refused: true, want: report.False},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

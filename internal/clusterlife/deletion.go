@@ -71,7 +71,8 @@ func DeletionRest(hold apiutil.DeletionHold, release *addonsv1.HelmOpRelease, no
 // BeforeDeletion changes the options of an uninstallation that holds the deletion of the Cluster: the uninstallation
 // waits until the objects no longer exist. Then other controllers have removed what they created for the objects, for
 // example a load balancer: after the deletion of the Cluster, no controller removes it. The wait ends with the hold, or
-// earlier if the timeout of the user is shorter. In the latter case, the uninstallation is repeated until the hold ends.
+// earlier if the timeout of the user is shorter. In the latter case, the uninstallation is repeated until the hold
+// ends.
 func BeforeDeletion(options *model.UninstallOptions, cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease,
 	now time.Time,
 ) {

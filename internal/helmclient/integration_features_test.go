@@ -294,8 +294,8 @@ func TestIntegrationUninstallWaitsForFinalizers(t *testing.T) {
 	}
 }
 
-// TestIntegrationFailedReadProvesNoDeletion checks that an uninstallation with Wait continues to wait after it failed to
-// read an object.
+// TestIntegrationFailedReadProvesNoDeletion checks that an uninstallation with Wait continues to wait after it failed
+// to read an object.
 func TestIntegrationFailedReadProvesNoDeletion(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})

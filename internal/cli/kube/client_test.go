@@ -117,6 +117,7 @@ func TestWritesAreStrict(t *testing.T) {
 			status = apierrors.NewBadRequest(`HelmOp in version "v1alpha1" cannot be handled as a HelmOp: strict decoding ` +
 				`error: unknown field "spec.new"`).Status()
 		}
+		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		_ = json.NewEncoder(w).Encode(status)
