@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,13 +23,18 @@ import (
 
 var configFolder = filepath.Join("..", "..", "..", "config")
 
-// chartFiles returns the files of the chart of this tree.
-func chartFiles(t *testing.T) map[string][]byte {
-	t.Helper()
-	files, err := Files(Options{
+// makeFiles makes the chart of this tree once, because it runs kustomize several times.
+var makeFiles = sync.OnceValues(func() (map[string][]byte, error) {
+	return Files(Options{
 		Config: os.DirFS(configFolder), Version: "v1.2.3", Image: "registry.example/team/manager",
 		License: []byte("the licence"),
 	})
+})
+
+// chartFiles returns the files of the chart of this tree. All tests share them, so no test may change them.
+func chartFiles(t *testing.T) map[string][]byte {
+	t.Helper()
+	files, err := makeFiles()
 	if err != nil {
 		t.Fatal(err)
 	}
