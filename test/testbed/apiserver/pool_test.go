@@ -136,15 +136,33 @@ func TestPool(t *testing.T) {
 		t.Error("a user has a server for the second time")
 	}
 
-	frozen := get("three")
-	if err := errors.Join(frozen.Hang(), frozen.Resume()); err != nil {
+	faulty := get("three")
+	spoil(t, faulty)
+	refused := func(state string, fault error) {
+		t.Helper()
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		if err := faulty.Reset(ctx); !errors.Is(err, ErrNotResettable) {
+			t.Errorf("the reset of a server that %s returns the error %v", state, err)
+		}
+	}
+	refused("hangs", faulty.Hang())
+	refused("is stopped", faulty.StopAPIServer(ctx))
+	if err := errors.Join(faulty.StartAPIServer(ctx), faulty.Hang(), faulty.Resume()); err != nil {
 		t.Fatal(err)
 	}
-	put(frozen)
-	if len(frozen.PIDs()) > 0 {
-		t.Error("a frozen server was not stopped")
+	put(faulty)
+	if get("four") == faulty || get("five") != faulty {
+		t.Fatal("a server is not used again after its API server was stopped and started, and frozen and resumed")
 	}
-	if other := get("four"); other == frozen {
-		t.Error("a frozen server is used again")
+	wantAsNew(t, faulty)
+
+	if err := faulty.Hang(); err != nil {
+		t.Fatal(err)
+	}
+	put(faulty)
+	if len(faulty.PIDs()) > 0 {
+		t.Error("a server that hangs was not stopped")
 	}
 }

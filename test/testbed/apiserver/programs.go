@@ -33,6 +33,8 @@ func (s *Server) startAPIServer(ctx context.Context) error {
 	s.apiserver, err = s.run(ctx, binaries.KubeAPIServer, s.apiServerArgs(), func(ctx context.Context) error {
 		return apiServerReady(ctx, client)
 	})
+	// An earlier process may have been stopped while it was frozen.
+	s.hung = false
 	return err
 }
 

@@ -68,10 +68,10 @@ type Server struct {
 	apiserver *process.Process
 	helpers   []*process.Process
 	stopped   bool
-	// saved are the objects at Save, by their keys in etcd. It is nil before Save. altered is set when a program was
-	// stopped, frozen or replaced since Save.
-	saved   map[string]etcdPair
-	altered bool
+	// saved are the objects at Save, by their keys in etcd. It is nil before Save. altered is set when the certificates or
+	// the version of the API server have changed since Save. hung is set from Hang to Resume.
+	saved         map[string]etcdPair
+	altered, hung bool
 
 	audit auditLog
 }
@@ -196,7 +196,6 @@ func (s *Server) stop(ctx context.Context) error {
 func (s *Server) StopAPIServer(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.altered = true
 	if s.apiserver == nil {
 		return nil
 	}
@@ -224,7 +223,7 @@ func (s *Server) StartAPIServer(ctx context.Context) error {
 func (s *Server) Hang() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.altered = true
+	s.hung = true
 	return s.apiserver.Hang()
 }
 
@@ -232,7 +231,11 @@ func (s *Server) Hang() error {
 func (s *Server) Resume() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.apiserver.Resume()
+	if err := s.apiserver.Resume(); err != nil {
+		return err
+	}
+	s.hung = false
+	return nil
 }
 
 // freeze stops the execution of a Server that has no clients, so that it takes no CPU time until thaw.

@@ -5,6 +5,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -98,8 +99,11 @@ func TestOutagesAndRotation(t *testing.T) {
 		t.Errorf("a resumed API server does not answer: %v", err)
 	}
 
-	if err := s.Rotate(ctx, RotateOptions{}); err != nil {
+	if err := errors.Join(s.Save(ctx), s.Rotate(ctx, RotateOptions{})); err != nil {
 		t.Fatal(err)
+	}
+	if err := s.Reset(ctx); !errors.Is(err, ErrNotResettable) {
+		t.Errorf("the reset of a server with other certificates returns the error %v", err)
 	}
 	if err := getDefaultNamespace(ctx, clientOf(t, old, nil)); err == nil {
 		t.Error("the old kubeconfig works after a rotation")

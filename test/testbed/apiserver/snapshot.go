@@ -21,8 +21,8 @@ const resetAttempts = 20
 // resetPause is the time between two checks of Reset.
 const resetPause = 50 * time.Millisecond
 
-// ErrNotResettable means that a Server cannot return to its saved state: it was stopped, frozen, rotated or upgraded,
-// or was never saved.
+// ErrNotResettable means that a Server cannot return to its saved state: it is stopped or hangs, or it was rotated or
+// upgraded, or was never saved.
 var ErrNotResettable = errors.New("the API server is not as it was saved")
 
 // Save keeps a copy of all objects, for Reset.
@@ -39,11 +39,12 @@ func (s *Server) Save(ctx context.Context) error {
 
 // Reset restores all objects to their state at Save. It writes to etcd directly, so finalizers, webhooks and admission
 // have no effect. Watches report these changes like other changes. The audit log is empty afterwards. Reset returns
-// ErrNotResettable if a program of the Server did not run all the time since Save.
+// ErrNotResettable if a program of the Server does not run, or if Rotate or Upgrade has changed the Server since Save.
+// A Server that hangs is not reset either: it would answer requests from before the reset later.
 func (s *Server) Reset(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.saved == nil || s.altered || s.stopped || !s.running() {
+	if s.saved == nil || s.altered || s.hung || s.stopped || !s.running() {
 		return ErrNotResettable
 	}
 	// Controllers in the server react to the reset with their own writes. An example is the registration of an API that
