@@ -284,7 +284,7 @@ func finish(env *environment.Environment) error {
 // ownEnvironment starts an environment for one test that would disturb others.
 func ownEnvironment(t *testing.T, opts environment.Options) *environment.Environment {
 	t.Helper()
-	if !opts.NoInstall && opts.Config == "" && opts.Beside == nil && len(opts.Controllers) == 0 {
+	if !opts.NoInstall && opts.Config == "" && opts.Beside == nil {
 		installed, err := suite.installed()
 		if err != nil {
 			t.Fatal(err)

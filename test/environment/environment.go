@@ -80,8 +80,8 @@ type Options struct {
 	// Keep keeps a copy of the installed objects, for environments that have this one as Like.
 	Keep bool
 
-	// Like is an environment with Keep and the same Config, Variables and Controllers. Start copies its installed objects
-	// into etcd, which takes less than half of the CPU time. Default: clusterctl installs HelmOp.
+	// Like is an environment with Keep and the same Config and Variables. Start copies its installed objects into etcd,
+	// which takes less than half of the CPU time. Default: clusterctl installs HelmOp.
 	Like *Environment
 
 	// Beside is another environment. This environment uses its registry. Clusters can be moved between the two. Default:
