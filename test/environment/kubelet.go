@@ -24,7 +24,7 @@ import (
 
 const (
 	// kubeletPeriod is the time between two checks of Pods and processes.
-	kubeletPeriod = 200 * time.Millisecond
+	kubeletPeriod = 500 * time.Millisecond
 	// restartPause is the time between two starts of a program that exits.
 	restartPause = 2 * time.Second
 	// unreadyAfter is how long a program that was ready may fail its probe before its Pod becomes unready. It is the
