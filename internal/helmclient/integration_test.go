@@ -28,22 +28,16 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/parallel"
 )
 
 // sharedServer is the API server of all integration tests. Each test has its own namespace.
 var sharedServer apiserver.Shared
-
-// testsAtOnce is the number of concurrent tests if -parallel is not set. Most tests wait for the API server most of the
-// time.
-const testsAtOnce = 6
 
 // testRunner renders the charts of all tests.
 var testRunner = sandbox.NewPool(sandbox.Options{})
 
 func TestMain(m *testing.M) {
 	sandbox.Serve(rendering.Tasks())
-	parallel.AtLeast(testsAtOnce)
 	os.Exit(sharedServer.Run(m))
 }
 

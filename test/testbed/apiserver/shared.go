@@ -13,10 +13,15 @@ import (
 	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/parallel"
 )
 
 // buildTimeout is the timeout for the start of a shared API server, which may include the build of its programs.
 const buildTimeout = 20 * time.Minute
+
+// testsAtOnce is the number of tests of a package that run at the same time, unless -parallel sets another number. They
+// mostly wait for the API server and for controllers.
+const testsAtOnce = 6
 
 // Shared is the API server of all tests of a package. It starts when the first test calls Server. The zero value is
 // ready for use.
@@ -59,8 +64,10 @@ func (s *Shared) start() error {
 	return err
 }
 
-// Run runs the tests of a package, stops the API server and returns the exit code, for TestMain.
+// Run runs the tests of a package, several at the same time, stops the API server and returns the exit code, for
+// TestMain.
 func (s *Shared) Run(m *testing.M) int {
+	parallel.AtLeast(testsAtOnce)
 	code := m.Run()
 	if s.server != nil {
 		if err := s.server.Stop(context.Background()); err != nil {
