@@ -118,7 +118,7 @@ RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/h
 	./internal/sandbox ./internal/sharding ./internal/slots ./internal/templating \
 	./internal/ui ./internal/watches ./hack/cmd/testrun ./test/testbed/apiserver ./test/testbed/cutproxy \
 	./test/testbed/otlp ./test/testbed/process ./test/testbed/registry
-SKIP_RACE := ^Test(Bootstrap|CodecIsBounded|PackValues|UpdateReservesMemory|LargeJSONIsRefusedFirst|IntegrationBig|IntegrationFaultManyObjects|KustomizationLimits|KustomizeFetchesNothing|GzipBombs|TextBombs|Limits\b|PreviewOfManyClusters|RevisionsAreBoundedInBytes)
+SKIP_RACE := ^Test(Bootstrap|CodecIsBounded|PackValues|UpdateReservesMemory|IntegrationBig|IntegrationFaultManyObjects|KustomizationLimits|KustomizeFetchesNothing|GzipBombs|TextBombs|Limits\b|PreviewOfManyClusters|RevisionsAreBoundedInBytes)
 CUT := ^Test(Integration)?(Store)?(Cut|HandOver)
 SPLIT = $(shell grep -lE '^func $(SKIP_RACE:^%=%)' $(wildcard $(RACE:%=%/*_test.go)) | xargs -n 1 dirname | sort -u)
 PLAIN = $(shell go list ./... | grep -v -x -F -f <(go list $(RACE) ./test/e2e))
