@@ -459,8 +459,9 @@ const (
 	// of a HelmOp for its releases, and of a HelmOpRelease of the management cluster for its objects.
 	ConfirmationRequiredReason = "ConfirmationRequired"
 
-	// OwnerNotFoundReason: the HelmOp of a HelmOpRelease under deletion does not exist. The release stays installed
-	// until the HelmOp is restored, or until a user decides. A reason of Ready.
+	// OwnerNotFoundReason: a HelmOpRelease has no owner reference to a HelmOp, or it is under deletion and its HelmOp
+	// does not exist. The release is not changed until the HelmOp is restored, or until a user decides. A reason of
+	// Ready.
 	OwnerNotFoundReason = "OwnerNotFound"
 )
 

@@ -62,6 +62,7 @@ func TestInstalledOnceIsLeftAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			release := onceOf(true)
+			release.OwnerReferences = b.Release.OwnerReferences
 			change(release)
 			r := &Reconciler{watcher: forgettingWatcher{forgetting: &forgetting{}}}
 			result, err := r.reconcileNormal(t.Context(), &releaseScope{release: release, helmOp: b.HelmOp,

@@ -211,15 +211,26 @@ func (r *Reconciler) reportOtherShard(scope *releaseScope) ctrl.Result {
 	return ctrl.Result{RequeueAfter: queue.Spread(otherShardRetry, scope.release)}
 }
 
-// checkOwner ends the pass if the HelmOp is under deletion. An action would delay the uninstallation of the release.
+// checkOwner ends the pass if no HelmOp controls the release, or if the HelmOp is under deletion. Without the HelmOp,
+// its pause and its maintenance are not known, and Helm's records seem to have another owner. An action during the
+// deletion of the HelmOp would delay the uninstallation of the release.
 func (r *Reconciler) checkOwner(_ context.Context, p *releasePass) (*ctrl.Result, error) {
-	if p.helmOp == nil || p.helmOp.DeletionTimestamp.IsZero() {
+	switch {
+	case apiutil.HelmOpOf(p.release) == "":
+		report.SetNotReady(p.release, addonsv1.OwnerNotFoundReason, withoutOwner)
+	case p.helmOp != nil && !p.helmOp.DeletionTimestamp.IsZero():
+		report.SetNotReady(p.release, addonsv1.DeletingReason,
+			"The HelmOp is being deleted: HelmOp only uninstalls the release")
+	default:
 		return nil, nil
 	}
-	report.SetNotReady(p.release, addonsv1.DeletingReason,
-		"The HelmOp is being deleted: HelmOp only uninstalls the release")
 	return after(0), nil
 }
+
+// withoutOwner is the message about a release that no HelmOp controls.
+const withoutOwner = "This HelmOpRelease has no owner reference to a HelmOp, for example after a restore: HelmOp " +
+	"does not change the release. The HelmOp that selects the Cluster sets the reference again, unless it is paused. If " +
+	"there is no such HelmOp, restore it, or delete this HelmOpRelease: the release then stays installed"
 
 // checkInstalledOnce ends the pass if the release was installed once and must not be changed any more. An annotation
 // records this, because it survives a restart and clusterctl move. With another strategy, the annotation has no effect.

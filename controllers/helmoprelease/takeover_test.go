@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
@@ -126,6 +127,51 @@ func TestMoveDuringTakeover(t *testing.T) {
 				t.Errorf("after the takeover, the annotation is %q, and the records name %v", got, engine.managedBy())
 			}
 		})
+	}
+}
+
+// TestTakeoverWaitsForOwner restores a HelmOpRelease without its owner reference, as Velero does. Its HelmOp is paused,
+// or is restored later, so two passes come before the repair of the reference. The HelmOpRelease must keep the UID of
+// the former management cluster until then: otherwise its release would be foreign for ever.
+func TestTakeoverWaitsForOwner(t *testing.T) {
+	t.Parallel()
+	b := controllertest.NewReleaseBench(t)
+	release, owners := b.Release, b.Release.OwnerReferences
+	release.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: "former"}
+	engine := newMovedRecords(release, "former")
+	r := &Reconciler{client: controllertest.StoreOf(t, controllertest.KubeSystem()), engine: engine}
+	pass := func() *releasePass {
+		t.Helper()
+		observe := func(ctx context.Context, p *releasePass) (_ *ctrl.Result, err error) {
+			p.observation, err = engine.Observe(ctx, p.target, "", "")
+			return nil, err
+		}
+		p := &releasePass{releaseScope: &releaseScope{release: release}}
+		if _, err := run(t.Context(), p, r.checkOwner, r.readSpec, observe, r.takeOverAfterMove); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, missing := range [][]metav1.OwnerReference{nil, {{Kind: "Other", Name: "calico", Controller: new(true)}}} {
+		release.OwnerReferences = missing
+		for range 2 {
+			pass()
+		}
+		if got := conditions.GetReason(release, addonsv1.ReadyCondition); got != addonsv1.OwnerNotFoundReason {
+			t.Errorf("with the owners %v, Ready has the reason %q", missing, got)
+		}
+		if got := release.Annotations[addonsv1.ManagementClusterAnnotation]; got != "former" {
+			t.Errorf("with the owners %v, the annotation is %q", missing, got)
+		}
+	}
+	release.OwnerReferences = owners
+	for range 2 {
+		if p := pass(); p.observation.State(p.desired) == model.StateForeign {
+			t.Fatalf("the records of %v are foreign", engine.managedBy())
+		}
+	}
+	if got := engine.managedBy(); !slices.Equal(got, []string{"system"}) {
+		t.Errorf("after the repair of the owner reference, the records name %v", got)
 	}
 }
 

@@ -113,6 +113,8 @@ var passing = map[string]bool{
 	addonsv1.TrustRootUnavailableReason: true,
 	addonsv1.VerificationErrorReason:    true,
 	addonsv1.ReleasePendingReason:       true,
+	// After a restore, the HelmOp sets the missing owner reference. The wait says nothing about a HelmOp revision.
+	addonsv1.OwnerNotFoundReason: true,
 }
 
 // IsPassing reports whether the state with a reason passes without a change by a user.

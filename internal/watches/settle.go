@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -119,8 +118,7 @@ func ClusterEvents(reader client.Reader, toHelmOps handler.MapFunc) handler.Even
 
 // isStatusOnly reports whether an update changed only the status of an object.
 func isStatusOnly(before, after client.Object) bool {
-	return before.GetUID() == after.GetUID() && !isSpecChanged(before, after) &&
-		equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
+	return before.GetUID() == after.GetUID() && !isSpecChanged(before, after)
 }
 
 // awaitedFields are the fields in the status of Clusters and control planes after which HelmOp installs a release, or

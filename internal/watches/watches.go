@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -107,7 +108,8 @@ func isSpecChanged(before, after client.Object) bool {
 		before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
 		!slices.Equal(before.GetFinalizers(), after.GetFinalizers()) ||
 		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
-		!maps.Equal(before.GetLabels(), after.GetLabels())
+		!maps.Equal(before.GetLabels(), after.GetLabels()) ||
+		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
 // RequestsForCluster returns requests for the HelmOps that select a Cluster or have a release for it.

@@ -63,6 +63,34 @@ func TestRequestForOwnerOfOrphanedRelease(t *testing.T) {
 
 func withoutOwner(release *addonsv1.HelmOpRelease) { release.OwnerReferences = nil }
 
+// TestSpecChanged checks which updates of an object pass. A HelmOpRelease without an owner reference waits until its
+// HelmOp sets the reference, so this change must pass.
+func TestSpecChanged(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOpRelease)
+		want   bool
+	}{
+		"status":          {func(r *addonsv1.HelmOpRelease) { r.Status.Failures++ }, false},
+		"spec":            {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, true},
+		"owner reference": {withoutOwner, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := controllertest.ReadyRelease("it", nil)
+			after := before.DeepCopy()
+			tc.change(after)
+			for _, e := range []event.UpdateEvent{
+				{ObjectOld: before, ObjectNew: after}, {ObjectOld: after, ObjectNew: before},
+			} {
+				if got := SpecChanged().Update(e); got != tc.want {
+					t.Errorf("the update passes: %t", got)
+				}
+			}
+		})
+	}
+}
+
 func TestClusterReplaced(t *testing.T) {
 	t.Parallel()
 	cluster := func(name, uid string) client.Object {
