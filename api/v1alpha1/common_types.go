@@ -39,6 +39,10 @@ const (
 	// the digest is not the present digest, the annotation approves nothing.
 	RolloutApproveAnnotation = "addons.cluster.x-k8s.io/rollout-approve"
 
+	// RevisionStatusAnnotation on a HelmOpRevision has a copy of its status, as JSON. HelmOp restores the status from the
+	// copy if a backup tool has removed the status.
+	RevisionStatusAnnotation = "addons.cluster.x-k8s.io/revision-status"
+
 	// PinnedRevisionAnnotation on a HelmOpRelease pins the release to a HelmOp revision. The value is the number of the
 	// HelmOp revision, for example "6". The Cluster takes no part in rollouts until the annotation is removed. The HelmOp
 	// revision must exist, and must have the same release name and namespace in the Cluster. If spec.rollout.approval is

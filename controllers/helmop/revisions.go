@@ -49,10 +49,20 @@ func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) (re
 	return found, nil
 }
 
-// readRevisions reads the revisions of the HelmOp.
+// readRevisions reads the revisions of the HelmOp. It restores the statuses that a backup tool has removed: without
+// them, HelmOp would roll out a revision again that was rolled back, and would have no revision for the next rollback.
 func (r *Reconciler) readRevisions(ctx context.Context, scope *helmOpScope) (err error) {
 	scope.revisions, err = r.revisions(ctx, scope.helmOp)
-	return err
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, revision := range scope.revisions {
+		if status, ok := revisions.KeptStatus(revision); ok {
+			errs = append(errs, r.writeRevision(ctx, revision, status))
+		}
+	}
+	return kerrors.NewAggregate(errs)
 }
 
 // revise creates a revision of the desired state if the newest revision differs. It waits until the whole desired state
@@ -150,6 +160,9 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 	revisions.CopyPresent(&revision.Spec.HelmOp, &addonsv1.HelmOpSpec{})
 	revisions.Share(&revision.Spec, scope.revisions)
 	apiutil.InheritLabels(revision.Labels, helmOp)
+	if err := revisions.KeepStatus(revision); err != nil {
+		return nil, err
+	}
 	if err := controllerutil.SetControllerReference(helmOp, revision, r.client.Scheme()); err != nil {
 		return nil, err
 	}
@@ -217,6 +230,9 @@ func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmO
 	}
 	before := revision.DeepCopy()
 	revision.Status = status
+	if err := revisions.KeepStatus(revision); err != nil {
+		return err
+	}
 	if err := r.client.Patch(ctx, revision, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("writing the status of HelmOp revision %d: %w", revision.Spec.Number, err)
 	}

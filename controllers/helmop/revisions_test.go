@@ -4,6 +4,7 @@
 package helmop
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
@@ -120,6 +122,54 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 	}
 	if _, err := revisionstore.HelmOpAt(t.Context(), r.client, r.helmOp, 5); !apierrors.IsNotFound(err) {
 		t.Errorf("error = %v, want NotFound: the test deleted the revision with the values", err)
+	}
+}
+
+// TestRestoredRevisionsKeepTheirStatus restores HelmOpRevisions without their status and without owner references, as
+// Velero does. The newest revision was rolled back. The rollback must stay, and the last known good revision must be
+// known. Only the first pass writes the statuses.
+func TestRestoredRevisionsKeepTheirStatus(t *testing.T) {
+	t.Parallel()
+	r := newReviser(t)
+	results := []addonsv1.HelmOpRevisionStatus{
+		{Phase: addonsv1.RolloutPhaseComplete, Good: true, Approval: &addonsv1.RevisionApproval{Digest: "a"}},
+		{Phase: addonsv1.RolloutPhaseRolledBack, Reason: "it failed", PassedWave: "canary", LastContinueRequest: "2/1",
+			AcknowledgedFailures: 1},
+		{Phase: addonsv1.RolloutPhaseProgressing},
+	}
+	for i := range results {
+		r.helmOp.Spec.Source.Ref.Tag = fmt.Sprint("1.0.", i)
+		revision := r.revise()
+		results[i].StartedAt = revision.Status.StartedAt
+		if err := r.writeRevision(t.Context(), revision, results[i]); err != nil {
+			t.Fatal(err)
+		}
+		results[i].Approval = nil
+	}
+	for _, revision := range r.scope().revisions {
+		revision.Status, revision.OwnerReferences = addonsv1.HelmOpRevisionStatus{}, nil
+		if err := r.client.Update(t.Context(), revision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		restored := r.scope().revisions
+		for i, revision := range restored {
+			if want := results[i]; !revision.Status.StartedAt.Time.Equal(want.StartedAt.Truncate(time.Second)) {
+				t.Errorf("HelmOp revision %d began at %s, want %s", i+1, revision.Status.StartedAt, want.StartedAt)
+			} else if want.StartedAt = revision.Status.StartedAt; !equality.Semantic.DeepEqual(revision.Status, want) {
+				t.Errorf("HelmOp revision %d has the status %+v, want %+v", i+1, revision.Status, want)
+			}
+		}
+		state := (&helmOpScope{revisions: restored[:2]}).rolloutState()
+		if goal := state.Goal(); goal != 1 {
+			t.Errorf("the Clusters get HelmOp revision %d", goal)
+		}
+		r.client = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
+			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+				return errors.New("a second write")
+			},
+		})
 	}
 }
 
