@@ -154,10 +154,17 @@ func (r *Reconciler) applyStep(ctx context.Context, scope *helmOpScope, c *clust
 			r.traceAssignment(scope, c, began)
 		}
 		return err
-	case rollout.ActionReplace:
-		log.Info("Deleting a release, to create another release in its place", "revision", c.step.Revision)
-		return apiutil.ReplaceChild(ctx, r.client, c.child, c.step.Revision)
-	case rollout.ActionDelete:
+	case rollout.ActionReplace, rollout.ActionDelete:
+		if metav1.GetControllerOfNoCopy(c.child) == nil {
+			// A restore can lose the reference. Without it, the deletion would leave the release installed.
+			if err := r.repairChild(ctx, scope.helmOp, c.child); err != nil {
+				return err
+			}
+		}
+		if c.step.Action == rollout.ActionReplace {
+			log.Info("Deleting a release, to create another release in its place", "revision", c.step.Revision)
+			return apiutil.ReplaceChild(ctx, r.client, c.child, c.step.Revision)
+		}
 		log.Info("Deleting a release")
 		return client.IgnoreNotFound(r.client.Delete(ctx, c.child, client.Preconditions{UID: &c.child.UID}))
 	default:

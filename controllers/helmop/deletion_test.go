@@ -231,6 +231,40 @@ func TestDeletedChildKeepsItsFormerOwner(t *testing.T) {
 	}
 }
 
+// TestDeletedChildGetsItsOwner deletes and replaces releases that a backup tool has restored without their owner
+// references. They must get their owner before: without it, the release controller would leave them installed.
+func TestDeletedChildGetsItsOwner(t *testing.T) {
+	t.Parallel()
+	for _, action := range []rollout.Action{rollout.ActionDelete, rollout.ActionReplace} {
+		t.Run(string(action), func(t *testing.T) {
+			t.Parallel()
+			r, helmOp := deletedHelmOp(t, nil, func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil })
+			stored := &addonsv1.HelmOp{}
+			if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(helmOp), stored); err != nil {
+				t.Fatal(err)
+			}
+			kept := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: stored.Namespace, Name: stored.Name,
+				UID: stored.UID}, Spec: stored.Spec}
+			r.live = controllertest.StoreOf(t, kept)
+			children, err := r.children(t.Context(), kept)
+			if err != nil || len(children) == 0 {
+				t.Fatalf("%d children, %v", len(children), err)
+			}
+			c := &clusterScope{child: children[0], step: rollout.Step{Action: action, Revision: 7}}
+			if err := r.applyStep(t.Context(), &helmOpScope{helmOp: kept}, c); err != nil {
+				t.Fatal(err)
+			}
+			after := &addonsv1.HelmOpRelease{}
+			if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(c.child), after); err != nil {
+				t.Fatal(err)
+			}
+			if after.DeletionTimestamp.IsZero() || !metav1.IsControlledBy(after, kept) {
+				t.Errorf("deleted at %s, owners %v", after.DeletionTimestamp, after.OwnerReferences)
+			}
+		})
+	}
+}
+
 // TestOrphanedChildGetsNoOwnerFromStaleCache uses a cache without the deletion of a HelmOp. Garbage collection has
 // removed the owner references of the releases. They must not be restored: the releases would be uninstalled.
 func TestOrphanedChildGetsNoOwnerFromStaleCache(t *testing.T) {
