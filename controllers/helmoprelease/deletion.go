@@ -177,7 +177,8 @@ func (r *Reconciler) waitForAdmission(_ context.Context, p *releasePass) (*ctrl.
 
 // checkIntent removes the finalizer without an uninstallation if the release is in the desired state of its HelmOp, or
 // if the HelmOp was deleted with the propagation policy Orphan. If the HelmOp may be restored later, the pass ends,
-// unless the HelmOp or a user has permitted the uninstallation.
+// unless the HelmOp or a user has permitted the uninstallation. The pass also ends if the HelmOp is deleted next, with
+// the namespace. No event reports this deletion, so the check is repeated.
 func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.isClusterDeleting() {
 		return nil, nil
@@ -189,6 +190,10 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 		return end(r.intentFailed(ctx, p.release, err))
 	case p.intent == deletionintent.Keep:
 		return r.keep(ctx, p)
+	case p.intent == deletionintent.Undecided:
+		report.SetNotReady(p.release, addonsv1.DeletingReason,
+			"The namespace is being deleted: the release waits for the deletion of its HelmOp")
+		return after(requeue.OutdatedRetry), nil
 	case p.intent == deletionintent.Orphan:
 		return end(r.orphan(p.releaseScope, corev1.EventTypeNormal, orphanedByOwner), nil)
 	case p.intent == deletionintent.Unknown && !isAdmittedByOwner(p.release):

@@ -37,6 +37,10 @@ const (
 	// Orphan means that the HelmOp was deleted with the propagation policy Orphan. The release stays.
 	Orphan
 
+	// Undecided means that the namespace of the HelmOpRelease is under deletion, and the HelmOp is not yet. Kubernetes
+	// deletes the objects of a namespace in any order, so the HelmOp is deleted next.
+	Undecided
+
 	// Unknown means that the HelmOp does not exist, or that it has another UID and does not select the Cluster. A
 	// restore from a backup may be running.
 	Unknown
@@ -97,7 +101,26 @@ func (r *Reader) Of(ctx context.Context, release *addonsv1.HelmOpRelease) (Inten
 	case !selected:
 		return Uninstall, nil
 	}
-	return r.intentByIdentity(ctx, release, helmOp, object)
+	intent, err := r.intentByIdentity(ctx, release, helmOp, object)
+	if err != nil || intent != Keep {
+		return intent, err
+	}
+	return r.keepUnlessNamespaceDeleted(ctx, release)
+}
+
+// keepUnlessNamespaceDeleted returns Undecided for a release whose namespace is under deletion. Otherwise it returns
+// Keep.
+func (r *Reader) keepUnlessNamespaceDeleted(ctx context.Context, release *addonsv1.HelmOpRelease) (Intent, error) {
+	namespace := apiutil.PartialOf(apiutil.KindNamespace)
+	err := r.Live.Get(ctx, client.ObjectKey{Name: release.Namespace}, namespace)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return Uninstall, fmt.Errorf("reading namespace %s: %w", release.Namespace, err)
+	case !namespace.GetDeletionTimestamp().IsZero():
+		return Undecided, nil
+	default:
+		return Keep, nil
+	}
 }
 
 // intentWithoutOwner returns Orphan for a release without an owner reference if its HelmOp is under deletion: garbage

@@ -6,6 +6,7 @@ package deletionintent
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -118,7 +119,7 @@ func TestIntentByRevision(t *testing.T) {
 func TestIntentOf(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -188,6 +189,41 @@ func TestIntentOf(t *testing.T) {
 			got, err := readerOf(c).Of(t.Context(), release)
 			if got != tc.want || (err != nil) != tc.wantErr {
 				t.Errorf("Of = %v, %v; want %v, error %v", got, err, tc.want, tc.wantErr)
+			}
+		})
+	}
+}
+
+// TestIntentInDeletedNamespace deletes the namespace of a HelmOp. Kubernetes may delete the HelmOpRelease before the
+// HelmOp. The HelmOp still selects the Cluster, but the release must be uninstalled when the HelmOp is deleted, too.
+func TestIntentInDeletedNamespace(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, tc := range map[string]struct {
+		namespace, helmOp *metav1.Time
+		want              Intent
+	}{
+		"nothing is deleted":                   {want: Keep},
+		"the namespace is deleted":             {namespace: &now, want: Undecided},
+		"the namespace and HelmOp are deleted": {namespace: &now, helmOp: &now, want: Uninstall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewReleaseBench(t)
+			b.HelmOp.DeletionTimestamp, b.HelmOp.Finalizers = tc.helmOp, []string{addonsv1.HelmOpFinalizer}
+			c := b.Client()
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.Release.Namespace,
+				Finalizers: []string{"kubernetes"}}}
+			if err := c.Create(t.Context(), namespace); err != nil {
+				t.Fatal(err)
+			}
+			if tc.namespace != nil {
+				if err := c.Delete(t.Context(), namespace); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := readerOf(c).Of(t.Context(), b.Release); got != tc.want || err != nil {
+				t.Errorf("intent %v, %v; want %v", got, err, tc.want)
 			}
 		})
 	}
