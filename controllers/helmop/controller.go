@@ -135,7 +135,8 @@ type helmOpScope struct {
 	deletions        brake.Decision
 	pendingDeletions []string
 
-	// programErr is the cause if nothing can be rendered for any Cluster. Set by compile.
+	// programErr is the cause if nothing can be rendered for any Cluster. Set by compile, or by revise if the HelmOp
+	// revision cannot be written.
 	programErr error
 
 	// selectorErr is the cause if no Cluster can be selected. Set by readStrategy and selectClusters.

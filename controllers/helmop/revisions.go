@@ -18,6 +18,8 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 )
 
@@ -85,7 +87,14 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 			return nil
 		}
 		revision, err := r.createRevision(ctx, scope, newest)
-		if err != nil {
+		switch {
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+			// A policy or a quota refuses the revision. The rest of the pass continues, and reports it. No event follows when
+			// a user has corrected the policy.
+			scope.desired, scope.programErr = nil, fmt.Errorf("%w: %w", reasons.ErrRecord, err)
+			scope.retryWithin(requeue.ObjectReadRetry)
+			return nil
+		case err != nil:
 			return err
 		}
 		scope.revisions = append(scope.revisions, revision)

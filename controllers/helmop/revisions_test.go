@@ -13,11 +13,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
@@ -48,8 +51,8 @@ func (r *reviser) scope() *helmOpScope {
 	return scope
 }
 
-// revise creates the next revision, with the current spec of the HelmOp.
-func (r *reviser) revise() *addonsv1.HelmOpRevision {
+// desiring returns the scope of a pass that desires the current spec of the HelmOp.
+func (r *reviser) desiring() *helmOpScope {
 	r.Helper()
 	scope := r.scope()
 	variants, err := render.NewVariants(&r.helmOp.Spec)
@@ -63,6 +66,13 @@ func (r *reviser) revise() *addonsv1.HelmOpRevision {
 		digest: fmt.Sprint(len(scope.revisions)), helmOp: r.helmOp, Program: &render.Program{Variants: variants},
 		artifactOf: unknown,
 	}
+	return scope
+}
+
+// revise creates the next revision, with the current spec of the HelmOp.
+func (r *reviser) revise() *addonsv1.HelmOpRevision {
+	r.Helper()
+	scope := r.desiring()
 	revision, err := r.createRevision(r.Context(), scope, scope.revisions.Newest())
 	if err != nil {
 		r.Fatal(err)
@@ -169,6 +179,47 @@ func TestRestoredRevisionsKeepTheirStatus(t *testing.T) {
 			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 				return errors.New("a second write")
 			},
+		})
+	}
+}
+
+// TestRefusedRevisionIsReported has a policy that refuses HelmOpRevisions. The pass must continue, so that the HelmOp
+// reports the cause, and the releases of unselected Clusters are deleted. Another error ends the pass.
+func TestRefusedRevisionIsReported(t *testing.T) {
+	t.Parallel()
+	policy := apierrors.NewForbidden(schema.GroupResource{}, "cni-1", errors.New("quota exceeded"))
+	for name, tc := range map[string]struct {
+		refusal   error
+		continues bool
+	}{
+		"a policy or a quota":          {policy, true},
+		"a validation":                 {apierrors.NewInvalid(schema.GroupKind{}, "cni-1", nil), true},
+		"the API server has no answer": {apierrors.NewServiceUnavailable("not now"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReviser(t)
+			r.client = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					return tc.refusal
+				},
+			})
+			scope, cluster := r.desiring(), &clusterv1.Cluster{}
+			cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+			scope.clusters = []*clusterScope{{selected: true, cluster: cluster}}
+			err := r.Reconciler.revise(t.Context(), scope)
+			if !tc.continues {
+				if !errors.Is(err, tc.refusal) || scope.programErr != nil {
+					t.Errorf("error %v, reported %v", err, scope.programErr)
+				}
+				return
+			}
+			if err != nil || scope.desired != nil || scope.requeueAfter == 0 {
+				t.Errorf("error %v, desired %v, next pass after %s", err, scope.desired, scope.requeueAfter)
+			}
+			if got := failures.Of(scope.programErr, failures.Planning).Reason; got != addonsv1.RecordFailedReason {
+				t.Errorf("the HelmOp reports %q: %v", got, scope.programErr)
+			}
 		})
 	}
 }

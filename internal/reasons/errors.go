@@ -13,8 +13,8 @@ var ErrDowngrade = errors.New("downgrades are not allowed")
 // ErrVersionMoved means that a chart repository replaced the archive of the version that is in use.
 var ErrVersionMoved = errors.New("a version must not change")
 
-// ErrRecord wraps an error of a write of a HelmOpRelease.
-var ErrRecord = errors.New("cannot write the HelmOpRelease")
+// ErrRecord wraps an error of a write of a HelmOpRelease or a HelmOpRevision.
+var ErrRecord = errors.New("cannot write an object of the HelmOp")
 
 // UnresolvedError means that a reference to an artifact is not resolved. Reason and Message are for the condition.
 type UnresolvedError struct {
