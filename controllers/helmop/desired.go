@@ -217,9 +217,9 @@ func (r *Reconciler) renderTarget(ctx context.Context, scope *helmOpScope, c *cl
 	scope.retryRendering(c.err)
 }
 
-// needsGood reports whether the plan needs the release of a Cluster under the last known good revision. Most Clusters do
-// not need it. During a rollout, an unreachable Cluster needs it: a HelmOp revision that does not change the Cluster is
-// not the reason why the Cluster is unreachable.
+// needsGood reports whether the plan needs the release of a Cluster under the last known good revision. Most Clusters
+// do not need it. During a rollout, an unreachable Cluster needs it: a HelmOp revision that does not change the Cluster
+// is not the reason why the Cluster is unreachable.
 func (s *helmOpScope) needsGood(phase rollout.Phase, child *addonsv1.HelmOpRelease) bool {
 	return child == nil || apiutil.IsOfFormerCluster(child) || returns(phase) || s.hasGivenUp(child) ||
 		phase != rollout.PhaseComplete && rolloutstate.IsUnreachable(child)

@@ -249,8 +249,8 @@ func TestLinkIsReplacedWithKubeconfig(t *testing.T) {
 	f.look("what it replaces is used no longer", "", true, firstRetry)
 }
 
-// TestListenersAreNotifiedOfLinkThatNeverOpened has a Cluster that never responds. The first failure may be a timeout of
-// a busy manager.
+// TestListenersAreNotifiedOfLinkThatNeverOpened has a Cluster that never responds. The first failure may be a timeout
+// of a busy manager.
 func TestListenersAreNotifiedOfLinkThatNeverOpened(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

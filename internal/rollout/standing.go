@@ -164,8 +164,8 @@ func (p *plan) count(c *Cluster, s standing, n int) {
 	}
 }
 
-// isUnrepaired reports whether a Cluster may have failed with the goal and was not repaired since then. It may not count
-// as failed now because it is paused or unreachable, waits, or gets a changed spec.
+// isUnrepaired reports whether a Cluster may have failed with the goal and was not repaired since then. It may not
+// count as failed now because it is paused or unreachable, waits, or gets a changed spec.
 func (p *plan) isUnrepaired(c *Cluster) bool {
 	if !c.Selected || c.Gone || c.Deleting || c.Child == nil || c.Child.Deleting || c.Child.Revision != p.goal ||
 		c.Child.Joined || c.Child.FailedBefore || c.Health == HealthReady {

@@ -124,8 +124,8 @@ func TestClusterEventsUsersWaitFor(t *testing.T) {
 	}
 }
 
-// TestReplayOfKindIsCollected has a busy manager that begins to watch a kind with a thousand objects: their replay takes
-// a second and a half.
+// TestReplayOfKindIsCollected has a busy manager that begins to watch a kind with a thousand objects: their replay
+// takes a second and a half.
 func TestReplayOfKindIsCollected(t *testing.T) {
 	t.Parallel()
 	q := &passQueue{}

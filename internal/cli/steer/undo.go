@@ -98,8 +98,8 @@ func (s *steer) undo(ctx context.Context, c *kube.Client, name string, number in
 	return s.observer(c, name).waiter(isObserved(changed)), nil
 }
 
-// checkKnown returns an error if a revision, or a revision that stores fields for it, has a field that this program does
-// not know: a newer manager has created it, and the restored spec would lack the field.
+// checkKnown returns an error if a revision, or a revision that stores fields for it, has a field that this program
+// does not know: a newer manager has created it, and the restored spec would lack the field.
 func checkKnown(ctx context.Context, c client.Reader, helmOp *addonsv1.HelmOp, to *addonsv1.HelmOpRevision) error {
 	for _, number := range append(revisions.Holders(&to.Spec), to.Spec.Number) {
 		object := &unstructured.Unstructured{}

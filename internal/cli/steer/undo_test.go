@@ -77,7 +77,9 @@ type storedRevisions struct {
 	specs map[string]map[string]any
 }
 
-func (s storedRevisions) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+func (s storedRevisions) Get(_ context.Context, key client.ObjectKey, object client.Object,
+	_ ...client.GetOption,
+) error {
 	object.(*unstructured.Unstructured).Object = map[string]any{"spec": s.specs[key.Name],
 		"status": map[string]any{"new": true}}
 	return nil

@@ -193,8 +193,8 @@ func (k *Client) create(resources kube.ResourceList) (*kube.Result, error) {
 	return &kube.Result{Created: resources}, nil
 }
 
-// createServed creates hooks after the path of their kind was not found: discovery was outdated. It skips hooks of kinds
-// that the cluster no longer serves.
+// createServed creates hooks after the path of their kind was not found: discovery was outdated. It skips hooks of
+// kinds that the cluster no longer serves.
 func (k *Client) createServed(hooks kube.ResourceList) error {
 	k.Clients.Conn.Kinds.Invalidate()
 	for _, hook := range hooks {
