@@ -103,7 +103,8 @@ func newBrakedFleet(t *testing.T) *brakedFleet {
 		}
 		return c.Delete(ctx, obj, options...)
 	}})
-	f.r = &Reconciler{now: func() time.Time { return controllertest.Noon }, recorder: f.recorder, client: client}
+	f.r = &Reconciler{now: func() time.Time { return controllertest.Noon }, recorder: f.recorder, client: client,
+		live: client}
 	return f
 }
 

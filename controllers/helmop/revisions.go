@@ -61,7 +61,11 @@ func (r *Reconciler) readRevisions(ctx context.Context, scope *helmOpScope) (err
 	var errs []error
 	for _, revision := range scope.revisions {
 		if status, ok := revisions.KeptStatus(revision); ok {
-			errs = append(errs, r.writeRevision(ctx, revision, status))
+			before := revision.DeepCopy()
+			revision.Status = status
+			// The cache may not have the restored status yet. Then it must not be restored again, over a newer status.
+			errs = append(errs, r.client.Patch(ctx, revision,
+				client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 		}
 	}
 	return kerrors.NewAggregate(errs)

@@ -80,7 +80,8 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 		return model.Target{Key: key.String(), Config: restConfig, Impersonate: releasespec.Impersonated(release)}, true
 	}
 	r.watcher.Disconnect(key.String())
-	if errors.Is(err, clusterlink.ErrNotTried) {
+	isTried := !errors.Is(err, clusterlink.ErrNotTried)
+	if !isTried && release.DeletionTimestamp.IsZero() {
 		// The first attempt checks the kubeconfig. After a start, a check in each pass would parse a thousand kubeconfigs
 		// again before the links exist.
 		return model.Target{}, false
@@ -96,7 +97,9 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 		release.Status.NextTryAt = metav1.Time{}
 		return model.Target{}, false
 	}
-	report.Unreachable(release, noConnection(release, r.clusters.State(key).Cause))
+	if isTried {
+		report.Unreachable(release, noConnection(release, r.clusters.State(key).Cause))
+	}
 	return model.Target{}, false
 }
 

@@ -14,17 +14,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
 )
 
-// AwaitsRollout reports whether a decision changes a release that this HelmOpRelease has not installed before the
-// rollout has reached the Cluster. The release has another owner, or it was installed for a former HelmOpRelease that a
-// restore has lost. A Cluster counts as new until it reports such a release. The HelmOp then assigns its revision
+// AwaitsRollout reports whether a decision changes a release of another owner before the rollout has reached the
+// Cluster. A Cluster counts as new until it reports a release of another owner. The HelmOp then assigns its revision
 // again, with another reason, when the limits of the rollout permit it.
 //
 // A Cluster that a user has pinned to its current HelmOp revision is not a part of the rollout, so its release does not
 // wait. A pin without effect does not count.
-func AwaitsRollout(release *addonsv1.HelmOpRelease, observation model.Observation, decision decide.Decision) bool {
-	known := observation.ReleaseUID()
-	isOfFormer := decision.State == model.StateOutOfSync && known != "" && known != string(release.UID)
-	if !apiutil.HasJoined(release) || decision.State != model.StateForeign && !isOfFormer {
+func AwaitsRollout(release *addonsv1.HelmOpRelease, decision decide.Decision) bool {
+	if !apiutil.HasJoined(release) || decision.State != model.StateForeign {
 		return false
 	}
 	number, _ := apiutil.PinOf(release)

@@ -19,8 +19,7 @@ import (
 )
 
 // TestAdoptionAwaitsRollout checks that a release of another owner is changed only when the rollout reaches its
-// Cluster. This also applies to an outdated release of a former HelmOpRelease, which a restore has lost. Without a
-// rollout, the release is changed at once. A new release never waits.
+// Cluster. Without a rollout, it is changed at once. A new release never waits.
 func TestAdoptionAwaitsRollout(t *testing.T) {
 	t.Parallel()
 	assigned := func(reason addonsv1.ReleaseRolloutReason) *addonsv1.ReleaseRollout {
@@ -30,29 +29,19 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 		rollout *addonsv1.ReleaseRollout
 		state   model.State
 		want    bool
-		// uid is the UID in the record of the release.
-		uid string
 	}{
-		"a new Cluster":            {assigned(addonsv1.ReleaseRolloutJoined), model.StateForeign, true, ""},
-		"the rollout reached it":   {assigned(addonsv1.ReleaseRolloutUpdated), model.StateForeign, false, ""},
-		"returned":                 {assigned(addonsv1.ReleaseRolloutReturned), model.StateForeign, false, ""},
-		"without a rollout":        {nil, model.StateForeign, false, ""},
-		"a release that is absent": {assigned(addonsv1.ReleaseRolloutJoined), model.StateAbsent, false, ""},
-		"an own release":           {assigned(addonsv1.ReleaseRolloutJoined), model.StateOutOfSync, false, "own"},
-		"an own release of an earlier version of HelmOp": {assigned(addonsv1.ReleaseRolloutJoined), model.StateOutOfSync,
-			false, ""},
-		"of a former HelmOpRelease": {assigned(addonsv1.ReleaseRolloutJoined), model.StateOutOfSync, true, "former"},
-		"of a former HelmOpRelease, up to date": {assigned(addonsv1.ReleaseRolloutJoined), model.StateInSync, false,
-			"former"},
-		"of a former HelmOpRelease, reached by the rollout": {assigned(addonsv1.ReleaseRolloutUpdated),
-			model.StateOutOfSync, false, "former"},
+		"a new Cluster":            {assigned(addonsv1.ReleaseRolloutJoined), model.StateForeign, true},
+		"the rollout reached it":   {assigned(addonsv1.ReleaseRolloutUpdated), model.StateForeign, false},
+		"returned":                 {assigned(addonsv1.ReleaseRolloutReturned), model.StateForeign, false},
+		"without a rollout":        {nil, model.StateForeign, false},
+		"a release that is absent": {assigned(addonsv1.ReleaseRolloutJoined), model.StateAbsent, false},
+		"an own release":           {assigned(addonsv1.ReleaseRolloutJoined), model.StateOutOfSync, false},
 	} {
 		release := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
-		release.UID, release.Spec.Rollout = "own", tc.rollout
-		observation := model.Observation{Records: []model.Record{{UID: tc.uid}}}
+		release.Spec.Rollout = tc.rollout
 		for _, action := range []model.Action{model.ActionAdopt, model.ActionUpgrade, model.ActionRecoverThenUpgrade,
 			model.ActionUninstall} {
-			if got := AwaitsRollout(release, observation, decide.Decision{State: tc.state, Action: action}); got != tc.want {
+			if got := AwaitsRollout(release, decide.Decision{State: tc.state, Action: action}); got != tc.want {
 				t.Errorf("%s, %s: %t, want %t", name, action, got, tc.want)
 			}
 		}
@@ -61,8 +50,7 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 	recreated := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 	recreated.Spec.Rollout = assigned(addonsv1.ReleaseRolloutUpdated)
 	recreated.Status.ClusterRecreatedAt = metav1.Now()
-	if !AwaitsRollout(recreated, model.Observation{}, decide.Decision{State: model.StateForeign,
-		Action: model.ActionAdopt}) {
+	if !AwaitsRollout(recreated, decide.Decision{State: model.StateForeign, Action: model.ActionAdopt}) {
 		t.Error("a re-created Cluster does not wait for the rollout")
 	}
 
@@ -70,8 +58,7 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 		pinned := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 		pinned.Spec.Rollout = assigned(addonsv1.ReleaseRolloutJoined)
 		pinned.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: pin}
-		if got := AwaitsRollout(pinned, model.Observation{}, decide.Decision{State: model.StateForeign,
-			Action: model.ActionAdopt}); got != want {
+		if got := AwaitsRollout(pinned, decide.Decision{State: model.StateForeign, Action: model.ActionAdopt}); got != want {
 			t.Errorf("a Cluster that is pinned to %q waits for the rollout: %t", pin, got)
 		}
 	}

@@ -451,6 +451,34 @@ func TestActErrorsHideSecretsOfRecords(t *testing.T) {
 	}
 }
 
+// TestSilentWebhookFailsNoTest checks that tests of a release count as failed only if the cluster could run them. A
+// webhook that does not answer says nothing about the release.
+func TestSilentWebhookFailsNoTest(t *testing.T) {
+	t.Parallel()
+	chrt := helmtest.NewChart("1.0.0", map[string]string{
+		"test.yaml": "apiVersion: v1\nkind: Pod\nmetadata:\n  name: test\n  annotations:\n    helm.sh/hook: test\n"})
+	desired := helmtest.DesiredFor("apps", "demo", "a1", "v1")
+	for text, want := range map[string]string{
+		`Internal error occurred: failed calling webhook "x": Post "https://x": connect: connection refused`: "",
+		`admission webhook "x" denied the request: no`:                                                       model.TestedFailed,
+	} {
+		c := newFakeCluster()
+		if _, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall}, desired, c.options, chrt,
+			nil); err != nil {
+			t.Fatal(err)
+		}
+		c.kube.CreateError = errors.New(text)
+		_, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionTest, FromRevision: 1}, desired,
+			c.options, chrt, nil)
+		if err == nil {
+			t.Fatalf("%s: no error", text)
+		}
+		if got := c.observe(t).Records[0].Tested; got != want {
+			t.Errorf("%s: the result of the tests is %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestRecordsOfPublicValues checks which records say that their values have no value from a Secret. A rollback has the
 // values of its target, and an upgrade may reuse earlier values.
 func TestRecordsOfPublicValues(t *testing.T) {

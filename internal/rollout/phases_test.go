@@ -146,6 +146,14 @@ func TestPlanBudget(t *testing.T) {
 			waitingFor: "1 of 3 Clusters to be ready",
 			check:      wantState(1, ""),
 		},
+		"a Cluster that the revision does not change keeps no failure acknowledged": {
+			strategy: budget(5), state: State{Acknowledged: 1},
+			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, unreachable, func(c *Cluster) {
+				c.Good = c.Target
+			}), fleetMember("c", 0, 7, onItsWay)},
+			waitingFor: "1 of 2 Clusters to be ready",
+			check:      wantState(0, ""),
+		},
 		"a failure stays acknowledged while the Cluster cannot be repaired": {
 			strategy: budget(1), state: State{Acknowledged: 4},
 			clusters: []Cluster{fleetMember("a", 0, 7, unreachable),

@@ -11,15 +11,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// SetAdoption sets the fields of the planned child about the adoption of a release of another owner, or of a former
-// HelmOpRelease. The second adoption needs no permission, so AwaitsAdoption does not depend on takeOwnership.
+// SetAdoption sets the fields of the planned child about the adoption of a release of another owner. It does nothing if
+// the child may not take ownership.
 func SetAdoption(planned *rollout.Child, child *addonsv1.HelmOpRelease) {
-	ready := conditions.Get(child, addonsv1.ReadyCondition)
-	planned.AwaitsAdoption = ready != nil && ready.Reason == addonsv1.AdoptionPendingReason
 	if !releasespec.PolicyOf(&child.Spec).TakeOwnership {
 		return
 	}
+	ready := conditions.Get(child, addonsv1.ReadyCondition)
 	planned.Unobserved = child.Status.State == ""
+	planned.AwaitsAdoption = ready != nil && ready.Reason == addonsv1.AdoptionPendingReason
 	planned.AdoptionHeld = ready != nil && ready.Reason == addonsv1.AdoptionWouldChangeReason &&
 		ready.ObservedGeneration == child.Generation
 }

@@ -30,11 +30,7 @@ func TestSetAdoption(t *testing.T) {
 		"not observed": {func(*addonsv1.HelmOpRelease) {}, rollout.Child{Unobserved: true}},
 		"not observed, may not adopt": {func(child *addonsv1.HelmOpRelease) { child.Spec.Install = nil },
 			rollout.Child{}},
-		"pending": {notReady(addonsv1.AdoptionPendingReason), rollout.Child{AwaitsAdoption: true}},
-		"of a former HelmOpRelease, may not adopt": {func(child *addonsv1.HelmOpRelease) {
-			notReady(addonsv1.AdoptionPendingReason)(child)
-			child.Spec.Install = nil
-		}, rollout.Child{AwaitsAdoption: true}},
+		"pending":  {notReady(addonsv1.AdoptionPendingReason), rollout.Child{AwaitsAdoption: true}},
 		"conflict": {notReady(addonsv1.ReleaseConflictReason), rollout.Child{}},
 		"held":     {notReady(addonsv1.AdoptionWouldChangeReason), rollout.Child{AdoptionHeld: true}},
 		"held with an older spec": {func(child *addonsv1.HelmOpRelease) {

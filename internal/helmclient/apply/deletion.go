@@ -110,7 +110,7 @@ func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *obser
 	for _, again := range served {
 		err = k.deleteServed(again, how, nil)
 	}
-	if notserved.Is(err) {
+	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		kind := info.Mapping.GroupVersionKind
 		return helmerr.New(helmerr.ErrUnreachable, "the cluster lists %s of %s, but does not serve it at present: the "+
 			"action is tried again", kind.Kind, kind.GroupVersion())

@@ -26,7 +26,8 @@ type updateFunc func(original, target kube.ResourceList) (*kube.Result, error)
 
 // updateAll updates objects. An object that is being deleted, for example by an uninstallation that did not complete,
 // accepts the change and then disappears. So updateAll waits until such objects are gone, and updates all objects
-// again. The responses of the API server show these objects, so the check itself needs no request.
+// again. The responses of the API server show these objects, so the check itself needs no request. It does not wait for
+// a volume that is in use, see isInUse.
 func (k *Client) updateAll(original, target kube.ResourceList, update updateFunc) (*kube.Result, error) {
 	manifests := manifestsOf(target)
 	var created kube.ResourceList
@@ -34,7 +35,9 @@ func (k *Client) updateAll(original, target kube.ResourceList, update updateFunc
 		k.Progress("applying " + plural.Count(len(target), "object", "objects"))
 		result, err := update(original, target)
 		result.Created = slices.Concat(created, result.Created)
-		deleting := result.Updated.Filter(func(info *resource.Info) bool { return isDeletingNow(info, manifests[info]) })
+		deleting := result.Updated.Filter(func(info *resource.Info) bool {
+			return isDeletingNow(info, manifests[info])
+		})
 		if len(deleting) == 0 {
 			return result, err
 		}
@@ -62,7 +65,19 @@ func isDeletingNow(info *resource.Info, manifest runtime.Object) bool {
 			return false
 		}
 	}
-	return isDeleting(info)
+	return isDeleting(info) && !isInUse(info)
+}
+
+// isInUse reports whether only the protection of volumes that are in use keeps an object. The Pods that use the volume
+// may belong to the release, so the wait for its end could last as long as the release.
+func isInUse(info *resource.Info) bool {
+	object, err := meta.Accessor(info.Object)
+	if err != nil || len(object.GetFinalizers()) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(object.GetFinalizers(), func(finalizer string) bool {
+		return finalizer != "kubernetes.io/pvc-protection" && finalizer != "kubernetes.io/pv-protection"
+	})
 }
 
 // clearVersion removes the resource version that Helm sets in a manifest when it replaces the object. An object with a

@@ -26,12 +26,17 @@ type endingObject struct {
 	// refusesChanges means that the API server accepts no change during the deletion, for example because the manifest
 	// has finalizers.
 	refusesChanges bool
+	// finalizer is the only finalizer of the object; empty for a controller that is slow.
+	finalizer string
 	// isNew means that the object was created again.
 	isNew bool
 }
 
 func (o *endingObject) roundTrip(req *http.Request) (*http.Response, error) {
 	old := strings.Replace(deletingPod(), "Pod", "ConfigMap", 1)
+	if o.finalizer != "" {
+		old = strings.Replace(old, "example.com/slow", o.finalizer, 1)
+	}
 	const created = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"apps","uid":"new"}}`
 	isGone := !time.Now().Before(o.gone)
 	switch {
@@ -69,6 +74,7 @@ func TestUpdateAwaitsDeletions(t *testing.T) {
 		data                     string
 		force, refusesChanges    bool
 		fromNothing, isNeverGone bool
+		finalizer                string
 	}{
 		"without a change": {},
 		"patched":          {data: `,"data":{"key":"new"}`},
@@ -76,13 +82,15 @@ func TestUpdateAwaitsDeletions(t *testing.T) {
 		"replaced":         {data: `,"data":{"key":"new"}`, force: true},
 		"change refused":   {data: `,"data":{"key":"new"}`, refusesChanges: true},
 		"never gone":       {data: `,"data":{"key":"new"}`, isNeverGone: true},
+		"volume in use":    {data: `,"data":{"key":"new"}`, isNeverGone: true, finalizer: "kubernetes.io/pvc-protection"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				const timeout = time.Minute
 				ctx, end := context.WithTimeout(t.Context(), timeout)
 				defer end()
-				cluster := &endingObject{gone: time.Now().Add(untilGone), refusesChanges: test.refusesChanges}
+				cluster := &endingObject{gone: time.Now().Add(untilGone), refusesChanges: test.refusesChanges,
+					finalizer: test.finalizer}
 				if test.isNeverGone {
 					cluster.gone = time.Now().Add(2 * timeout)
 				}
@@ -94,6 +102,12 @@ func TestUpdateAwaitsDeletions(t *testing.T) {
 				var steps []string
 				k.Progress = func(what string) { steps = append(steps, what) }
 				result, err := k.Update(original, target, test.force)
+				if test.finalizer != "" {
+					if err != nil || len(steps) != 1 {
+						t.Errorf("error %v, steps %s", err, steps)
+					}
+					return
+				}
 				if test.isNeverGone {
 					if !errors.Is(helmerr.Classify(err), helmerr.ErrTimeout) || !strings.Contains(err.Error(), `ConfigMap "a"`) {
 						t.Errorf("error %v", err)

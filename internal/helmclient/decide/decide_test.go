@@ -277,6 +277,11 @@ func TestDecide(t *testing.T) {
 			records: one(helmtest.Record("pending-upgrade", 4, otherUID, aheadBy(time.Hour, 61*time.Minute, true))),
 			state:   model.StatePending, action: model.ActionWait, reason: ReasonPendingOtherOwner, from: 4, to: 4,
 			after: OtherProcessRetry, cut: 1, message: helmtest.Now.Add(19 * time.Minute).UTC().Format(time.RFC3339)},
+		"pending of another UID, the API server is an hour behind": {
+			records: one(helmtest.Record("pending-upgrade", 4, otherUID, aheadBy(time.Hour, time.Hour-2*time.Second, true))),
+			state:   model.StatePending, action: model.ActionWait, reason: ReasonPendingOtherOwner, from: 4, to: 4,
+			after: OtherProcessRetry, cut: 1,
+			message: helmtest.Now.Add(20*time.Minute + 2*time.Second).UTC().Format(time.RFC3339)},
 		"pending with helm, its clock is days ahead": {
 			records: one(helmtest.Record("pending-upgrade", 4, otherHand, aheadBy(72*time.Hour, 26*time.Minute, false))),
 			state:   model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5,

@@ -233,15 +233,16 @@ func (s situation) abandonedAt() time.Time {
 
 // actionEnd returns the latest end of the action on the newest record. The record has this time, or the time when the
 // action began, by the clock of the process that wrote it. If this clock is ahead by days, HelmOp would wait for days.
-// So if the record seems to be written in the future, its times count from the time of the API server, plus
-// clockTolerance. A difference that the clock of this manager has in common with the other clock does not count.
+// So if the record seems to be written in the future, by more than clockTolerance, its times count from the time of the
+// API server, plus clockTolerance. A difference that the clock of this manager has in common with the other clock does
+// not count.
 func (s situation) actionEnd() time.Time {
 	newest := s.newest
 	end := newest.ChangedAt.Add(s.policy.PendingLimit())
 	if newest.HasDeadline() {
 		end = newest.Deadline
 	}
-	if newest.ServerTime.IsZero() || !newest.ChangedAt.After(s.now) {
+	if newest.ServerTime.IsZero() || !newest.ChangedAt.After(s.now.Add(clockTolerance)) {
 		return end
 	}
 	return end.Add(-max(0, newest.ChangedAt.Sub(newest.ServerTime)-clockTolerance))

@@ -183,6 +183,10 @@ var conflicting = regexp.MustCompile(`exists and cannot be imported into the cur
 // silentWebhook matches errors about a webhook of the cluster that did not answer. The API server itself answered.
 var silentWebhook = regexp.MustCompile(`failed calling webhook|conversion webhook for .* failed`)
 
+// IsSilentWebhook reports whether the cause of an error, which may be nil, is a webhook of the cluster that did not
+// answer. The API server refuses the request then, although it would accept the object.
+func IsSilentWebhook(err error) bool { return err != nil && silentWebhook.MatchString(err.Error()) }
+
 // textKind is the kind of the errors whose text matches a pattern.
 type textKind struct {
 	pattern *regexp.Regexp

@@ -48,7 +48,7 @@ func (s *verb) test() error {
 		return failure
 	}
 	s.tests = testResults(tested.Hooks, began)
-	if errors.Is(helmerr.Classify(failure), helmerr.ErrUnreachable) {
+	if errors.Is(helmerr.Classify(failure), helmerr.ErrUnreachable) || helmerr.IsSilentWebhook(failure) {
 		// The error proves nothing about the tests, so they will run again.
 		return failure
 	}
