@@ -463,8 +463,8 @@ func TestSilentWebhookFailsNoTest(t *testing.T) {
 		`admission webhook "x" denied the request: no`:                                                       model.TestedFailed,
 	} {
 		c := newFakeCluster()
-		if _, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall}, desired, c.options, chrt,
-			nil); err != nil {
+		if _, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall}, desired, c.options,
+			chrt, nil); err != nil {
 			t.Fatal(err)
 		}
 		c.kube.CreateError = errors.New(text)

@@ -171,7 +171,8 @@ func (p *plan) isUnrepaired(c *Cluster) bool {
 		c.Child.Joined || c.Child.FailedBefore || c.Health == HealthReady {
 		return false
 	}
-	return c.Health == HealthFailed || c.Child.HasFailures || c.Health == HealthUnreachable && !c.WasReady && p.mayHaveBroken(c)
+	return c.Health == HealthFailed || c.Child.HasFailures ||
+		c.Health == HealthUnreachable && !c.WasReady && p.mayHaveBroken(c)
 }
 
 // opensAt records when a Cluster that waits for maintenance may be changed.
