@@ -22,34 +22,48 @@ import (
 const deletionInterval = 2 * time.Second
 
 // WaitForDelete implements kube.InterfaceExt. It does not wait for objects that are not being deleted, because HelmOp
-// keeps these objects. Only the response "not found" proves that an object is gone. After any other error, the wait
-// continues: Helm's own wait would end, and an uninstallation would then delete the records of the release.
+// keeps these objects. Only the response "not found" proves that an object is gone. While the API server answers with
+// another error, the wait continues: Helm's own wait would end. After any error, an uninstallation keeps the records of
+// the release.
 func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
-	// These are copies, because reading overwrites the objects.
-	rest, _ := stillDeleting(copyInfos(resources))
-	if len(rest) == 0 {
-		return nil
-	}
-	ctx, end := context.WithCancel(k.Ctx)
-	defer end()
-	err := k.untilStop(rest, timeout, func(rest kube.ResourceList, timeout time.Duration) error {
-		return waitUntilGone(ctx, rest, timeout)
-	})
+	err := k.waitForDelete(resources, timeout)
 	if _, isHook := hookOf(resources); err != nil && !isHook && k.Remaining != nil {
 		k.Remaining()
 	}
 	return err
 }
 
+func (k *Client) waitForDelete(resources kube.ResourceList, timeout time.Duration) error {
+	// These are copies, because reading overwrites the objects.
+	rest, err := stillDeleting(copyInfos(resources))
+	if len(rest) == 0 || !mayPass(err) {
+		return err
+	}
+	ctx, end := context.WithCancel(k.Ctx)
+	defer end()
+	return k.untilStop(rest, timeout, func(rest kube.ResourceList, timeout time.Duration) error {
+		return waitUntilGone(ctx, rest, timeout)
+	})
+}
+
+// mayPass reports whether the API server itself may soon stop to answer reads with an error, which may be nil. An API
+// server without a connection, or a missing permission, would only occupy a slot for the whole wait.
+func mayPass(err error) bool {
+	return err == nil || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err)
+}
+
 // waitUntilGone waits until no object is being deleted. The error names the first object that is left, and the cause.
 func waitUntilGone(ctx context.Context, rest kube.ResourceList, timeout time.Duration) error {
 	var unread error
 	err := wait.PollUntilContextTimeout(ctx, deletionInterval, timeout, false, func(context.Context) (bool, error) {
-		rest, unread = stillDeleting(rest)
+		if rest, unread = stillDeleting(rest); !mayPass(unread) {
+			return false, unread
+		}
 		return len(rest) == 0, nil
 	})
-	if err == nil {
-		return nil
+	if err == nil || !mayPass(unread) {
+		return err
 	}
 	state := "still exists"
 	if object, accessErr := meta.Accessor(rest[0].Object); unread != nil {

@@ -63,20 +63,24 @@ func TestOnlyNotFoundProvesDeletion(t *testing.T) {
 	for name, test := range map[string]struct {
 		responses []response
 		after     time.Duration
-		// want are parts of the error; empty if there is none.
+		// want are parts of the error, and kind is its kind; empty if there is none.
 		want []string
+		kind error
 	}{
-		"gone":             {[]response{gone}, 0, nil},
-		"not deleted":      {[]response{exists}, 0, nil},
-		"gone later":       {[]response{deleting, deleting, gone}, 2 * deletionInterval, nil},
-		"re-created":       {[]response{deleting, exists}, deletionInterval, nil},
-		"first read fails": {[]response{fails, gone}, deletionInterval, nil},
-		"reads fail meanwhile": {[]response{deleting, fails, cut,
-			status(http.StatusForbidden, "Forbidden"), deleting, gone}, 5 * deletionInterval, nil},
+		"gone":             {[]response{gone}, 0, nil, nil},
+		"not deleted":      {[]response{exists}, 0, nil, nil},
+		"gone later":       {[]response{deleting, deleting, gone}, 2 * deletionInterval, nil, nil},
+		"re-created":       {[]response{deleting, exists}, deletionInterval, nil, nil},
+		"first read fails": {[]response{fails, gone}, deletionInterval, nil, nil},
+		"reads fail meanwhile": {[]response{deleting, fails, status(http.StatusServiceUnavailable, "ServiceUnavailable"),
+			deleting, gone}, 4 * deletionInterval, nil, nil},
+		"no connection": {[]response{deleting, cut, gone}, deletionInterval, []string{"connection"}, helmerr.ErrUnreachable},
+		"no permission": {[]response{status(http.StatusForbidden, "Forbidden"), gone}, 0, []string{"Forbidden"}, nil},
 		"never gone": {[]response{deleting}, timeout,
-			[]string{`Pod "a" still exists`, "finalizers example.com/slow", "context deadline exceeded"}},
+			[]string{`Pod "a" still exists`, "finalizers example.com/slow", "context deadline exceeded"}, helmerr.ErrTimeout},
 		"never readable": {[]response{fails}, timeout,
-			[]string{`Pod "a" may still exist`, "the test answers InternalError", "context deadline exceeded"}},
+			[]string{`Pod "a" may still exist`, "the test answers InternalError", "context deadline exceeded"},
+			helmerr.ErrTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -91,8 +95,8 @@ func TestOnlyNotFoundProvesDeletion(t *testing.T) {
 					t.Errorf("error %v, and %d calls of Remaining", err, remaining)
 				}
 				for _, part := range test.want {
-					if !strings.Contains(err.Error(), part) || !errors.Is(helmerr.Classify(err), helmerr.ErrTimeout) {
-						t.Errorf("error %q lacks %q", err, part)
+					if !strings.Contains(err.Error(), part) || test.kind != nil && !errors.Is(helmerr.Classify(err), test.kind) {
+						t.Errorf("error %q lacks %q or is no %v", err, part, test.kind)
 					}
 				}
 			})
