@@ -164,7 +164,7 @@ func startLively(t *testing.T, isHTTP2 bool) *lively {
 	if err != nil {
 		t.Fatal(err)
 	}
-	way.steady.DialContext, way.busy().DialContext = signs.watched(l.wire.dial), l.wire.dial
+	way.steady.DialContext, way.busy.DialContext = signs.watched(l.wire.dial), l.wire.dial
 	config := &rest.Config{Host: "https://192.0.2.1:6443", Transport: way}
 	cluster := &unstructured.Unstructured{}
 	cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -38,14 +37,9 @@ const (
 // kB each for TLS records and HTTP/2 frames, and more after one large response. So small and long-lasting responses
 // have their own connection with small buffers. The other connection is closed soon after an action.
 type connections struct {
-	// steady is for probes, watches and reads of metadata.
-	steady *http.Transport
-	// newBusy makes the transport for all other requests. Clusters without changes do not need it, so busy makes it for
-	// the first request.
-	newBusy func() *http.Transport
-	mu      sync.Mutex
-	made    *http.Transport
-	pulse   *pulse
+	// steady is for probes, watches and reads of metadata; busy is for all other requests.
+	steady, busy *http.Transport
+	pulse        *pulse
 }
 
 // newConnections returns the connections to the API server of a config, without credentials. It sends no request. With
@@ -70,27 +64,21 @@ func newConnections(settings *clienttransport.Config, refuseLocal bool, signs *p
 		}
 		secured.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
 	}
-	newTransport := transportsFor(settings, refuseLocal)
 	r := &connections{
-		steady: newTransport(secured, steadyBuffer),
-		newBusy: func() *http.Transport {
-			busy := newTransport(secured.Clone(), busyBuffer)
-			busy.IdleConnTimeout = busyIdle
-			return busy
-		},
-		pulse: signs,
+		steady: newTransport(settings, secured, refuseLocal),
+		busy:   newTransport(settings, secured.Clone(), refuseLocal),
+		pulse:  signs,
 	}
 	r.steady.DialContext = signs.watched(r.steady.DialContext)
+	r.steady.HTTP2.MaxReceiveBufferPerStream, r.busy.HTTP2.MaxReceiveBufferPerStream = steadyBuffer, busyBuffer
 	r.steady.HTTP2.SendPingTimeout, r.steady.HTTP2.PingTimeout = pingInterval, pingTimeout
+	r.busy.IdleConnTimeout = busyIdle
 	return r, nil
 }
 
-// transportsFor returns a function that makes client-go's transport for a config, without tables for header
-// compression. The headers of responses always differ, so the tables would take kilobytes to save some bytes. The
-// function does not keep the texts of the kubeconfig.
-func transportsFor(settings *clienttransport.Config,
-	refuseLocal bool,
-) func(secured *tls.Config, buffer int) *http.Transport {
+// newTransport returns client-go's transport for a config, without tables for header compression. The headers of
+// responses always differ, so the tables would take kilobytes to save some bytes.
+func newTransport(settings *clienttransport.Config, secured *tls.Config, refuseLocal bool) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
 	guard := &dialguard.Guard{Dialer: dialer, Refuse: dialguard.IsLocal}
 	proxy, dial := guard.Trusted(http.ProxyFromEnvironment), dialer.DialContext
@@ -100,37 +88,23 @@ func transportsFor(settings *clienttransport.Config,
 	if refuseLocal {
 		dial = guard.DialContext
 	}
-	disableCompression := settings.DisableCompression
-	return func(secured *tls.Config, buffer int) *http.Transport {
-		return utilnet.SetTransportDefaults(&http.Transport{
-			Proxy:                  proxy,
-			TLSHandshakeTimeout:    handshakeTimeout,
-			TLSClientConfig:        secured,
-			MaxIdleConnsPerHost:    maxIdlePerHost,
-			MaxResponseHeaderBytes: maxHeaderBytes,
-			DialContext:            dial,
-			DisableCompression:     disableCompression,
-			HTTP2: &http.HTTP2Config{MaxDecoderHeaderTableSize: 1, MaxEncoderHeaderTableSize: 1,
-				MaxReceiveBufferPerStream: buffer},
-		})
-	}
-}
-
-// busy returns the transport for requests that are not small.
-func (r *connections) busy() *http.Transport {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.made == nil {
-		r.made = r.newBusy()
-	}
-	return r.made
+	return utilnet.SetTransportDefaults(&http.Transport{
+		Proxy:                  proxy,
+		TLSHandshakeTimeout:    handshakeTimeout,
+		TLSClientConfig:        secured,
+		MaxIdleConnsPerHost:    maxIdlePerHost,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		DialContext:            dial,
+		DisableCompression:     settings.DisableCompression,
+		HTTP2:                  &http.HTTP2Config{MaxDecoderHeaderTableSize: 1, MaxEncoderHeaderTableSize: 1},
+	})
 }
 
 // RoundTrip implements http.RoundTripper.
 func (r *connections) RoundTrip(req *http.Request) (*http.Response, error) {
-	way := r.steady
-	if !isSmall(req) {
-		way = r.busy()
+	way := r.busy
+	if isSmall(req) {
+		way = r.steady
 	}
 	resp, err := way.RoundTrip(req)
 	r.pulse.check(req, resp, err)
@@ -140,12 +114,7 @@ func (r *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes unused connections.
 func (r *connections) CloseIdleConnections() {
 	r.steady.CloseIdleConnections()
-	r.mu.Lock()
-	made := r.made
-	r.mu.Unlock()
-	if made != nil {
-		made.CloseIdleConnections()
-	}
+	r.busy.CloseIdleConnections()
 }
 
 // isSmall reports whether the response has only small parts: a probe, a watch or metadata.

@@ -122,7 +122,7 @@ func TestLargeResponsesUseSeparateConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
 	way := server.way(t)
-	way.busy().IdleConnTimeout = 100 * time.Millisecond
+	way.busy.IdleConnTimeout = 100 * time.Millisecond
 	steady := ask(t, way, request(t, http.MethodGet, server.URL+"/version", ""))
 	busy := ask(t, way, request(t, http.MethodGet, server.URL+"/api/v1/secrets", "application/json"))
 	if steady == busy {
@@ -138,21 +138,6 @@ func TestLargeResponsesUseSeparateConnection(t *testing.T) {
 	if again := ask(t, way, request(t, http.MethodPatch, server.URL+"/api/v1/secrets",
 		"application/json")); again == steady {
 		t.Error("a write uses the first connection")
-	}
-}
-
-// TestSmallRequestsNeedOneTransport checks that the transport for large responses is made for the first such request.
-func TestSmallRequestsNeedOneTransport(t *testing.T) {
-	t.Parallel()
-	server := startAPIServer(t)
-	way := server.way(t)
-	ask(t, way, request(t, http.MethodGet, server.URL+"/version", ""))
-	if way.made != nil {
-		t.Error("a probe makes the transport for large responses")
-	}
-	ask(t, way, request(t, http.MethodGet, server.URL+"/api/v1/secrets", "application/json"))
-	if way.made == nil || way.busy() != way.made {
-		t.Error("large responses share no transport")
 	}
 }
 

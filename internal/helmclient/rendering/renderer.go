@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/postrender"
@@ -79,27 +80,10 @@ func CheckChart(chrt *chart.Chart) error {
 	if metadata.Type != "" && metadata.Type != "application" {
 		return Errorf(ErrInvalidChart, "a chart of type %q cannot be installed", metadata.Type)
 	}
-	if missing := missingDependencies(chrt, metadata.Dependencies); len(missing) > 0 {
-		return Errorf(ErrInvalidChart, "found in Chart.yaml, but missing in charts/ directory: %s",
-			strings.Join(missing, ", "))
+	if err := action.CheckDependencies(chrt, metadata.Dependencies); err != nil {
+		return Errorf(ErrInvalidChart, "%s", err)
 	}
 	return nil
-}
-
-// missingDependencies returns the names of declared dependencies that a chart does not contain. Helm has the same check
-// in its package action, which imports hundreds of packages that the rendering does not need.
-func missingDependencies(chrt *chart.Chart, declared []*chart.Dependency) []string {
-	contained := map[string]bool{}
-	for _, subchart := range chrt.Dependencies() {
-		contained[subchart.Name()] = true
-	}
-	var missing []string
-	for _, dependency := range declared {
-		if !contained[dependency.Name] {
-			missing = append(missing, dependency.Name)
-		}
-	}
-	return missing
 }
 
 // CheckValues validates the values with the schemas of the chart and of its dependencies. If the values are invalid,
