@@ -109,22 +109,17 @@ type fluxItems struct {
 }
 
 // order returns the indexes of all items in the order in which groups are formed. Items whose migration has begun come
-// first. Among these, the item from which an existing HelmOp was made comes first, because the HelmOp names this item.
+// first.
 func (f *fluxItems) order() []int {
-	places, rank := make([]int, len(f.items)), make([]int, len(f.items))
+	var begun, others []int
 	for n := range f.items {
-		places[n] = n
-		item := &f.items[n]
-		helmOp := f.reader.helmOps[types.NamespacedName{Namespace: item.From[0].Namespace, Name: item.begun}]
-		switch {
-		case item.begun == "":
-			rank[n] = 2
-		case helmOp == nil || helmOp.Annotations[addonsv1.MigratedFromAnnotation] != item.From[0].Origin():
-			rank[n] = 1
+		if f.items[n].begun != "" {
+			begun = append(begun, n)
+		} else {
+			others = append(others, n)
 		}
 	}
-	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(rank[a], rank[b]) })
-	return places
+	return append(begun, others...)
 }
 
 // groupKeys returns the key of the group of an item, and further keys of this group. Items whose migration has not
@@ -295,11 +290,10 @@ func (r *fluxReader) migrated(item *Item, dependency types.NamespacedName) strin
 	origin := Object{Kind: HelmReleaseKind.Kind, Namespace: dependency.Namespace, Name: dependency.Name}.Origin()
 	var names []string
 	for key, helmOp := range r.helmOps {
-		from := helmOp.Annotations[addonsv1.MigratedFromAnnotation]
 		if key.Namespace != item.HelmOp.Namespace || key.Namespace != dependency.Namespace {
 			continue
 		}
-		if from == origin {
+		if helmOp.Annotations[addonsv1.MigratedFromAnnotation] == origin {
 			return key.Name
 		}
 		for _, cluster := range item.Clusters() {
@@ -307,8 +301,7 @@ func (r *fluxReader) migrated(item *Item, dependency types.NamespacedName) strin
 			if found := r.clusters[cluster]; found != nil {
 				labels = found.Labels
 			}
-			if _, isMarked := labels[markKey(addonsv1.MigratedClusterLabelPrefix, key.Name)]; isMarked &&
-				strings.HasPrefix(from, HelmReleaseKind.Kind+"/") &&
+			if _, isMarked := labels[markKey(addonsv1.MigratedClusterLabelPrefix, key.Name)]; isMarked && isFromFlux(helmOp) &&
 				isNamedAfter(key.Name, unqualified(dependency.Name, cluster.Name)) && !slices.Contains(names, key.Name) {
 				names = append(names, key.Name)
 			}
@@ -340,7 +333,7 @@ func (r *fluxReader) item(object *unstructured.Unstructured) (Item, []fluxDepend
 		item.block("spec.kubeConfig", "%s", why)
 		return item, nil
 	}
-	item.HelmOp = newHelmOp(release.Namespace, unqualified(release.Name, cluster.Name), item.From[0].Origin())
+	item.HelmOp = newHelmOp(release.Namespace, unqualified(release.Name, cluster.Name), r.originOf(object))
 	item.addFluxRelease(release, cluster, object)
 	item.setFluxChart(r, release)
 	item.setFluxValues(r, release, cluster)
@@ -357,6 +350,23 @@ func (r *fluxReader) item(object *unstructured.Unstructured) (Item, []fluxDepend
 		item.block("metadata", "the object is being deleted, and Flux uninstalls its release")
 	}
 	return item, release.Spec.DependsOn
+}
+
+// originOf returns the value of MigratedFromAnnotation of the HelmOp for a HelmRelease. If the migration has begun, it is
+// the value in the existing HelmOp: the HelmRelease from which the HelmOp was made, or its Cluster, may be deleted.
+func (r *fluxReader) originOf(object *unstructured.Unstructured) string {
+	if _, begun := Step(object); begun != "" {
+		helmOp := r.helmOps[types.NamespacedName{Namespace: object.GetNamespace(), Name: begun}]
+		if helmOp != nil && isFromFlux(helmOp) {
+			return helmOp.Annotations[addonsv1.MigratedFromAnnotation]
+		}
+	}
+	return ObjectOf(object).Origin()
+}
+
+// isFromFlux reports whether a HelmOp was made from a HelmRelease.
+func isFromFlux(helmOp *addonsv1.HelmOp) bool {
+	return strings.HasPrefix(helmOp.Annotations[addonsv1.MigratedFromAnnotation], HelmReleaseKind.Kind+"/")
 }
 
 // clusterOf returns the Cluster of a HelmRelease, or the reason why it has none.

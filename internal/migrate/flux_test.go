@@ -335,7 +335,10 @@ func TestInterruptedPause(t *testing.T) {
 			map[string][]string{"base": {"two-base", "one-base"}}},
 		"a HelmOp of an earlier run names the second one": {app,
 			map[string]string{"one-app": "Paused app", "two-app": "Paused app"},
-			[]*addonsv1.HelmOp{migratedHelmOp("app", "two-app")}, map[string][]string{"app": {"two-app", "one-app"}}},
+			[]*addonsv1.HelmOp{migratedHelmOp("app", "two-app")}, map[string][]string{"app": {"one-app", "two-app"}}},
+		"a HelmOp of an earlier run names one that is deleted": {base, map[string]string{"two-base": "Paused base"},
+			[]*addonsv1.HelmOp{migratedHelmOp("base", "zero-base")},
+			map[string][]string{"base": {"two-base", "one-base"}}},
 		"both have a HelmOp": {base, map[string]string{"one-base": "Paused base", "two-base": "Paused base-2"}, nil,
 			map[string][]string{"base": {"one-base"}, "base-2": {"two-base"}}},
 		"a dependency is not paused": {slices.Concat(base, app), map[string]string{"one-base": "Paused base",
@@ -362,7 +365,13 @@ func TestInterruptedPause(t *testing.T) {
 				for _, object := range item.From {
 					got[item.HelmOp.Name] = append(got[item.HelmOp.Name], object.Name)
 				}
-				if item.Origin() != item.From[0].Origin() || len(item.Releases) != len(item.From) {
+				origin := item.From[0].Origin()
+				for _, helmOp := range test.helmOps {
+					if helmOp.Name == item.HelmOp.Name {
+						origin = helmOp.Annotations[addonsv1.MigratedFromAnnotation]
+					}
+				}
+				if item.Origin() != origin || len(item.Releases) != len(item.From) {
 					t.Errorf("HelmOp %s is made from %s, releases %v", item.HelmOp.Name, item.Origin(), item.Releases)
 				}
 			}

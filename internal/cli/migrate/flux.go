@@ -114,16 +114,14 @@ func isSuspended(object *unstructured.Unstructured) bool {
 	return suspended
 }
 
-// detach marks all objects before it deletes the first one, so that --undo never finds only some of them. It deletes
-// the first object last: an annotation of the HelmOp names this object, and a repeated command finds the HelmOp by this
-// annotation.
+// detach marks all objects before it deletes the first one, so that --undo never finds only some of them.
 func (flux) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	for _, ref := range item.From {
 		if _, err := markDetaching(ctx, c, item, ref, isSuspended); err != nil {
 			return err
 		}
 	}
-	for _, ref := range slices.Backward(item.From) {
+	for _, ref := range item.From {
 		if err := deleteSuspended(ctx, c, ref); err != nil {
 			return err
 		}

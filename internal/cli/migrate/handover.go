@@ -188,6 +188,11 @@ func (m *migration) generated(item *migrate.Item) *addonsv1.HelmOp {
 	return helmOp
 }
 
+// replaceHelmOp is the advice for a HelmOp that the command must not use. A deletion without --cascade=orphan uninstalls
+// the releases of the HelmOp.
+const replaceHelmOp = "to replace it, delete the helmops.addons.cluster.x-k8s.io with --cascade=orphan, which keeps its " +
+	"releases, and repeat the command"
+
 // existing returns the HelmOp that an earlier run created for an item; nil if there is none. It returns an error for a
 // HelmOp of the same name that the command did not create for this item.
 func (m *migration) existing(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
@@ -198,9 +203,12 @@ func (m *migration) existing(ctx context.Context, item *migrate.Item) (*addonsv1
 		return nil, nil
 	case err != nil:
 		return nil, kube.Explain(err)
+	case helmOp.Annotations[addonsv1.MigratedFromAnnotation] == "":
+		return nil, fmt.Errorf("HelmOp %s/%s exists, and this command did not create it; %s", helmOp.Namespace, helmOp.Name,
+			replaceHelmOp)
 	case helmOp.Annotations[addonsv1.MigratedFromAnnotation] != item.Origin():
-		return nil, fmt.Errorf("HelmOp %s/%s exists, and this command did not create it for this object; delete or rename "+
-			"one of the two", helmOp.Namespace, helmOp.Name)
+		return nil, fmt.Errorf("HelmOp %s/%s exists, and this command made it from %s, not from %s; %s", helmOp.Namespace,
+			helmOp.Name, helmOp.Annotations[addonsv1.MigratedFromAnnotation], item.Origin(), replaceHelmOp)
 	default:
 		return helmOp, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -531,11 +532,12 @@ func TestUndoRefuses(t *testing.T) {
 		"foreign": {func(w *world, helmOp *addonsv1.HelmOp) error {
 			helmOp.Annotations[addonsv1.MigratedFromAnnotation] = "HelmChartProxy/fleet/other"
 			return w.client.Update(w.Context(), helmOp)
-		}, "did not create it"},
+		}, "made it from HelmChartProxy/fleet/other, not from HelmChartProxy/fleet/calico; to replace it, delete the " +
+			"helmops.addons.cluster.x-k8s.io with --cascade=orphan"},
 		"without an origin": {func(w *world, helmOp *addonsv1.HelmOp) error {
 			helmOp.Annotations = nil
 			return w.client.Update(w.Context(), helmOp)
-		}, "did not create it"},
+		}, "did not create it; to replace it, delete the helmops.addons.cluster.x-k8s.io with --cascade=orphan"},
 		"another Cluster": {func(w *world, helmOp *addonsv1.HelmOp) error {
 			return w.adopt(w.Context(), w.client, helmOp, "two")
 		}, "has 1 release in other Clusters, which would have no owner: two"},
@@ -751,6 +753,46 @@ func TestFluxMarksAllBeforeItDeletes(t *testing.T) {
 	}
 	if err := w.tool.detach(t.Context(), w.client, item); err != nil || len(w.plan().Items) > 0 {
 		t.Errorf("the command does not continue: %v", err)
+	}
+}
+
+// TestFluxContinuesWithoutTheOrigin interrupts a migration, and then deletes the Cluster or the HelmRelease that the
+// HelmOp names.
+func TestFluxContinuesWithoutTheOrigin(t *testing.T) {
+	for name, ref := range map[string]migrate.Object{
+		"the Cluster is deleted": {APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "one"},
+		"the HelmRelease is deleted": {APIVersion: migrate.HelmReleaseKind.GroupVersion().String(),
+			Kind: migrate.HelmReleaseKind.Kind, Name: "one-calico"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "flux", fluxPair)
+			w.isIdle = true
+			if _, err := w.begin(t.Context(), &w.plan().Items[0]); err != nil {
+				t.Fatal(err)
+			}
+			object := &unstructured.Unstructured{}
+			ref.Namespace = "fleet"
+			if err := read(t.Context(), w.client, ref, object); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.client.Delete(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			plan := w.plan()
+			at := slices.IndexFunc(plan.Items, func(item migrate.Item) bool { return item.HelmOp != nil })
+			item := &plan.Items[at]
+			w.writes = nil
+			if _, err := w.begin(t.Context(), item); err != nil || slices.Contains(w.writes, "create HelmOp calico") {
+				t.Errorf("--apply does not continue: %v, writes %v", err, w.writes)
+			}
+			if err := w.handBackItem(t.Context(), item); err != nil {
+				t.Errorf("--undo: %v", err)
+			}
+			if state := w.state("HelmRelease", "two-calico"); state == nil || len(item.From) != 1 ||
+				isSuspended(&unstructured.Unstructured{Object: state}) {
+				t.Errorf("the HelmRelease is not resumed: %v, %v", item.From, state)
+			}
+		})
 	}
 }
 
