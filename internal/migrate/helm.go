@@ -14,7 +14,9 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -87,19 +89,36 @@ func ReadRecord(cluster types.NamespacedName, data []byte) (*Record, error) {
 		Status: record.Info.Status, ChartAnnotations: record.Chart.Metadata.Annotations}, nil
 }
 
+// HelmObjects are the objects that a migration from the helm command reads.
+type HelmObjects struct {
+	// Records are the newest records of a release, one for each Cluster with the release.
+	Records []*Record
+
+	// Clusters are all Clusters of the namespace.
+	Clusters []*metav1.PartialObjectMetadata
+
+	// HelmOps are all HelmOps of the namespace. They show which migrations have begun.
+	HelmOps []*addonsv1.HelmOp
+}
+
+// helmOrigin is the beginning of MigratedFromAnnotation of a HelmOp that FromHelm has returned.
+const helmOrigin = "Release/"
+
 // FromHelm converts a release that users installed in Clusters with the helm command. source is the location of its
 // chart, which a record does not contain. For a chart repository, source.Chart is by default the name in the record.
-// Clusters with the same version of the chart share one HelmOp. The values stay in the records of the Clusters, because
-// they may contain secrets. An upgrade reuses them.
-func FromHelm(helmOp, namespace string, source addonsv1.ArtifactSource, records []*Record) *Plan {
+// Clusters with the same version of the chart share one HelmOp. A HelmOp of an earlier run keeps its name and its
+// Clusters: with another HelmOp, these releases would have two owners. The values stay in the records of the Clusters,
+// because they may contain secrets. An upgrade reuses them.
+func FromHelm(helmOp, namespace string, source addonsv1.ArtifactSource, objects HelmObjects) *Plan {
 	plan, alike := &Plan{}, map[string]int{}
-	for _, record := range records {
-		i, ok := alike[record.Version]
+	for _, record := range objects.Records {
+		name, origin := objects.earlier(record)
+		key := name + " " + origin
+		i, ok := alike[key]
 		if !ok {
 			i = len(plan.Items)
-			alike[record.Version] = i
-			item := Item{HelmOp: newHelmOp(namespace, helmOp,
-				"Release/"+record.Namespace+"/"+record.Name+"@"+record.Version)}
+			alike[key] = i
+			item := Item{HelmOp: newHelmOp(namespace, name, origin)}
 			item.setRecord(record, source)
 			plan.Items = append(plan.Items, item)
 		}
@@ -111,17 +130,54 @@ func FromHelm(helmOp, namespace string, source addonsv1.ArtifactSource, records 
 		item.Releases = append(item.Releases, Release{Cluster: record.Cluster, Name: record.Name,
 			Namespace: record.Namespace, Revision: record.Revision})
 	}
-	// The HelmOp with the most Clusters gets the requested name. The names of the others end with their version.
-	slices.SortStableFunc(plan.Items, func(a, b Item) int { return len(b.Releases) - len(a.Releases) })
-	for i := range plan.Items {
-		item := &plan.Items[i]
-		if i > 0 {
-			item.HelmOp.Name = helmOp + "-" + strings.Map(nameRune, strings.ToLower(item.HelmOp.Spec.Source.Ref.Tag))
+	plan.nameVersions(helmOp, objects.HelmOps)
+	plan.sort()
+	return plan
+}
+
+// earlier returns the name and the origin of the HelmOp of an earlier run for a record. The HelmOp whose label the
+// Cluster has comes first: the HelmOp may have upgraded the release. Without an earlier run, the name is empty.
+func (o *HelmObjects) earlier(record *Record) (name, origin string) {
+	release := helmOrigin + record.Namespace + "/" + record.Name + "@"
+	origin = release + record.Version
+	labels := map[string]string{}
+	for _, cluster := range o.Clusters {
+		if client.ObjectKeyFromObject(cluster) == record.Cluster {
+			labels = cluster.Labels
+		}
+	}
+	for _, helmOp := range o.HelmOps {
+		from := helmOp.Annotations[addonsv1.MigratedFromAnnotation]
+		if _, isMarked := labels[markKey(addonsv1.MigratedClusterLabelPrefix, helmOp.Name)]; isMarked &&
+			strings.HasPrefix(from, release) {
+			return helmOp.Name, from
+		}
+		if from == origin {
+			name = helmOp.Name
+		}
+	}
+	return name, origin
+}
+
+// nameVersions names the HelmOps that have no name yet. The HelmOp with the most Clusters gets the requested name,
+// unless a HelmOp of an earlier run has it. The names of the others end with their version.
+func (p *Plan) nameVersions(name string, helmOps []*addonsv1.HelmOp) {
+	used := map[string]bool{}
+	for _, helmOp := range helmOps {
+		used[helmOp.Name] = strings.HasPrefix(helmOp.Annotations[addonsv1.MigratedFromAnnotation], helmOrigin)
+	}
+	slices.SortStableFunc(p.Items, func(a, b Item) int { return len(b.Releases) - len(a.Releases) })
+	for i := range p.Items {
+		item := &p.Items[i]
+		if item.HelmOp.Name == "" {
+			item.HelmOp.Name = name
+			if used[name] {
+				item.HelmOp.Name += "-" + strings.Map(nameRune, strings.ToLower(item.HelmOp.Spec.Source.Ref.Tag))
+			}
+			used[item.HelmOp.Name] = true
 		}
 		item.selectMarked()
 	}
-	plan.sort()
-	return plan
 }
 
 // nameRune replaces characters that the name of an object must not contain.

@@ -7,10 +7,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -66,14 +69,54 @@ func TestUninstalledRecord(t *testing.T) {
 	}
 }
 
-func TestFromHelm(t *testing.T) {
+// recordsOf returns records of a release by the names of their Clusters, with these versions of the chart.
+func recordsOf(versions map[string]string) []*Record {
 	var records []*Record
-	for name, version := range map[string]string{"one": "3.30.1", "two": "3.30.1", "three": "3.29.0+b"} {
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		records = append(records, &Record{Cluster: types.NamespacedName{Namespace: "fleet", Name: name}, Name: "calico",
-			Namespace: "tigera", Chart: "tigera-operator", Version: version, Revision: 2, Status: "deployed"})
+			Namespace: "tigera", Chart: "tigera-operator", Version: versions[name], Revision: 2, Status: "deployed"})
 	}
+	return records
+}
+
+// TestFromHelmAgain repeats a conversion after more Clusters answer, and after a HelmOp has upgraded its releases.
+func TestFromHelmAgain(t *testing.T) {
+	source := addonsv1.ArtifactSource{URL: "oci://registry.example/charts/tigera-operator"}
+	objects := HelmObjects{Records: recordsOf(map[string]string{"a": "1.0", "b": "1.0", "c": "1.0", "d": "2.0"})}
+	first := FromHelm("calico", "fleet", source, objects)
+	for i := range first.Items {
+		objects.HelmOps = append(objects.HelmOps, first.Items[i].HelmOp)
+		for _, mark := range first.Items[i].Marks {
+			objects.Clusters = append(objects.Clusters, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "fleet", Name: mark.Cluster.Name, Labels: map[string]string{mark.Key: mark.Value}}})
+		}
+	}
+	objects.HelmOps = append(objects.HelmOps, newHelmOp("fleet", "other", "Release/tigera/other@1.1"))
+	objects.Records = recordsOf(map[string]string{"a": "1.0", "b": "1.1", "c": "1.0", "d": "2.0", "e": "2.0", "f": "2.0",
+		"g": "2.0", "h": "3.0", "i": "1.1"})
+	got := map[string]string{}
+	for _, item := range FromHelm("calico", "fleet", source, objects).Items {
+		var clusters []string
+		for _, cluster := range item.Clusters() {
+			clusters = append(clusters, cluster.Name)
+		}
+		got[item.HelmOp.Name] = item.Origin() + " " + strings.Join(clusters, ",")
+	}
+	if diff := cmp.Diff(map[string]string{
+		"calico":     "Release/tigera/calico@1.0 a,b,c",
+		"calico-2.0": "Release/tigera/calico@2.0 d,e,f,g",
+		"calico-1.1": "Release/tigera/calico@1.1 i",
+		"calico-3.0": "Release/tigera/calico@3.0 h",
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFromHelm(t *testing.T) {
+	records := recordsOf(map[string]string{"one": "3.30.1", "two": "3.30.1", "three": "3.29.0+b"})
 	plan := FromHelm("calico", "fleet", addonsv1.ArtifactSource{URL: "oci://registry.example/charts/tigera-operator",
-		SecretRef: &addonsv1.SecretReference{Name: "login"}, CertSecretRef: &addonsv1.SecretReference{Name: "ca"}}, records)
+		SecretRef: &addonsv1.SecretReference{Name: "login"}, CertSecretRef: &addonsv1.SecretReference{Name: "ca"}},
+		HelmObjects{Records: records})
 	got := map[string]int{}
 	for i := range plan.Items {
 		item := &plan.Items[i]
@@ -106,8 +149,7 @@ upgrade: {valuesPolicy: ResetThenReuse}
 
 // TestFromHelmChartRepository checks where a HelmOp gets the chart of a release from a chart repository.
 func TestFromHelmChartRepository(t *testing.T) {
-	records := []*Record{{Cluster: types.NamespacedName{Namespace: "fleet", Name: "one"}, Name: "calico",
-		Namespace: "tigera", Chart: "tigera-operator", Version: "v3.30.1", Revision: 2, Status: "deployed"}}
+	records := recordsOf(map[string]string{"one": "v3.30.1"})
 	for name, tc := range map[string]struct {
 		source addonsv1.ArtifactSource
 		want   string
@@ -119,7 +161,7 @@ func TestFromHelmChartRepository(t *testing.T) {
 		"without TLS": {addonsv1.ArtifactSource{URL: "http://charts.example"},
 			`{"url":"http://charts.example","chart":"tigera-operator","ref":{"tag":"v3.30.1"},"insecure":true}`},
 	} {
-		source := FromHelm("calico", "fleet", tc.source, records).Items[0].HelmOp.Spec.Source
+		source := FromHelm("calico", "fleet", tc.source, HelmObjects{Records: records}).Items[0].HelmOp.Spec.Source
 		want := addonsv1.ArtifactSource{}
 		if err := yaml.UnmarshalStrict([]byte(tc.want), &want); err != nil {
 			t.Fatal(err)

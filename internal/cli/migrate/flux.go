@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,19 +58,6 @@ func helmOpsOf(ctx context.Context, c *kube.Client) ([]*addonsv1.HelmOp, error) 
 		return nil, nil
 	}
 	return helmOps, err
-}
-
-// clustersOf returns the Clusters of the namespace of a client.
-func clustersOf(ctx context.Context, c *kube.Client) ([]types.NamespacedName, error) {
-	found, err := clusterMetadata(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	names := make([]types.NamespacedName, 0, len(found))
-	for _, cluster := range found {
-		names = append(names, client.ObjectKeyFromObject(cluster))
-	}
-	return names, nil
 }
 
 // clusterMetadata returns the metadata of the Clusters of the namespace of a client.

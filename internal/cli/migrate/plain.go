@@ -23,10 +23,12 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/safeconfig"
 )
 
@@ -60,10 +62,25 @@ func (p plain) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) 
 	if scheme == "oci" && p.source.Chart != "" {
 		return nil, kube.Usagef("--chart is for chart repositories; end --chart-url with the name of the chart")
 	}
-	clusters, err := clustersOf(ctx, c)
-	if err != nil {
+	objects := migrate.HelmObjects{}
+	var err error
+	if objects.HelmOps, err = helmOpsOf(ctx, c); err != nil {
 		return nil, err
 	}
+	if objects.Clusters, err = clusterMetadata(ctx, c); err != nil {
+		return nil, err
+	}
+	if objects.Records, err = p.records(ctx, c, objects.Clusters, namespace, name); err != nil {
+		return nil, err
+	}
+	return migrate.FromHelm(name, c.Namespace, p.source, objects), nil
+}
+
+// records reads the newest records of a release in Clusters. It returns an error if it finds no release, and cannot
+// read the records of all Clusters.
+func (p plain) records(ctx context.Context, c *kube.Client, clusters []*metav1.PartialObjectMetadata,
+	namespace, name string,
+) ([]*migrate.Record, error) {
 	records := make([]*migrate.Record, len(clusters))
 	errs := make([]error, len(clusters))
 	var group errgroup.Group
@@ -72,15 +89,17 @@ func (p plain) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) 
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, p.timeout)
 			defer cancel()
-			records[i], errs[i] = recordIn(ctx, c, cluster, namespace, name)
+			records[i], errs[i] = recordIn(ctx, c, client.ObjectKeyFromObject(cluster), namespace, name)
 			return nil
 		})
 	}
 	_ = group.Wait() // The functions return no error: one Cluster does not stop the others.
 	var found []*migrate.Record
+	failed := 0
 	for i, record := range records {
 		switch {
 		case errs[i] != nil:
+			failed++
 			c.Note("warning: Cluster %s is skipped: %v", clusters[i].Name, errs[i])
 		case record == nil:
 		case record.IsUninstalled():
@@ -90,7 +109,10 @@ func (p plain) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) 
 			found = append(found, record)
 		}
 	}
-	return migrate.FromHelm(name, c.Namespace, p.source, found), nil
+	if len(found) == 0 && failed > 0 {
+		return nil, fmt.Errorf("no Cluster that answers has the release %s, and %s skipped; see the warnings", p.release, plural.Count(failed, "Cluster was", "Clusters were"))
+	}
+	return found, nil
 }
 
 // recordIn reads the newest record of a release in a Cluster; nil if there is no release. It reads the content of this
