@@ -218,6 +218,10 @@ func hasRevision(release *addonsv1.HelmOpRelease, number int64) (reached bool, w
 	if own != number {
 		return false, fmt.Sprintf("HelmOp revision %d to be assigned to Cluster %s, which has %d", number, title, own), nil
 	}
+	if release.Status.ObservedGeneration != release.Generation {
+		// The conditions, for example Stalled, are about the revision before.
+		return false, "the manager to reconcile the release in Cluster " + title, nil
+	}
 	state, why := fleetview.StateOf(release, 0)
 	switch state {
 	case fleetview.StateReady, fleetview.StateDrifted:

@@ -248,3 +248,29 @@ func TestShapeOf(t *testing.T) {
 		t.Errorf("got %v, %v", shape, err)
 	}
 }
+
+// TestHasRevision has a release that was Stalled before a HelmOp revision was assigned to it.
+func TestHasRevision(t *testing.T) {
+	t.Parallel()
+	release := retriedRelease("one", "", "Ready=False/InstallFailed", "Stalled=True/RetriesExhausted")
+	release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 6}
+	release.Generation, release.Status.ObservedGeneration = 3, 2
+	if reached, waits, err := hasRevision(release, 6); reached || err != nil ||
+		waits != "the manager to reconcile the release in Cluster one" {
+		t.Errorf("got %v, %q, %v", reached, waits, err)
+	}
+	release.Status.ObservedGeneration = 3
+	if _, _, err := hasRevision(release, 6); err == nil || !strings.Contains(err.Error(), "HelmOp revision 6 failed") {
+		t.Errorf("got %v", err)
+	}
+	release.Status.Conditions = retriedRelease("one", "", "Ready=True/Ready").Status.Conditions
+	for i := range release.Status.Conditions {
+		release.Status.Conditions[i].ObservedGeneration = 3
+	}
+	if reached, _, err := hasRevision(release, 6); !reached || err != nil {
+		t.Errorf("got %v, %v", reached, err)
+	}
+	if _, waits, err := hasRevision(release, 7); err != nil || !strings.Contains(waits, "HelmOp revision 7 to be assigned") {
+		t.Errorf("got %q, %v", waits, err)
+	}
+}
