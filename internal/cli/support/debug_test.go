@@ -267,6 +267,32 @@ func TestDebug(t *testing.T) {
 	}
 }
 
+// TestProxies masks addresses of proxies with user and password.
+func TestProxies(t *testing.T) {
+	t.Parallel()
+	m := newMasker(nil, nil)
+	for value, want := range map[string]string{
+		"http://proxy:3128":            "http://proxy:3128",
+		"user:secret@proxy:3128":       "[redacted]@proxy:3128",
+		"http://user:p'w@proxy:3128":   "http://[redacted]@proxy:3128",
+		"http://user:p@ss@proxy:3128":  "http://[redacted]@proxy:3128",
+		`http://user:p"/ w@proxy:3128`: "http://[redacted]@proxy:3128",
+	} {
+		masked := m.item("env", map[string]any{"name": "HTTPS_PROXY", "value": value}, "Pod").(map[string]any)
+		if masked["value"] != want {
+			t.Errorf("%s: got %s", value, masked["value"])
+		}
+	}
+	for text, want := range map[string]string{
+		"proxyconnect http://user:p@s's@proxy:3128: refused": "proxyconnect http://[redacted]@proxy:3128: refused",
+		`{"url":"https://kept:6443","mail":"a@b"}`:           `{"url":"https://kept:6443","mail":"a@b"}`,
+	} {
+		if got := m.text(text); got != want {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
 // TestDebugFaults expects that a failed read is noted and stops nothing.
 func TestDebugFaults(t *testing.T) {
 	t.Parallel()

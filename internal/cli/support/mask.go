@@ -32,8 +32,12 @@ var (
 	sensitiveArgument = regexp.MustCompile(`(?i)^--?[^=]*(?:pass|secret|token|key|cred)[^=]*=`)
 	harmlessArgument  = regexp.MustCompile(`^[^=]*-(?:file|dir|hosts|name)=`)
 
-	// userInfo is the part of a URL with user and password.
-	userInfo = regexp.MustCompile(`://[^/@\s"']+@`)
+	// userInfo is the part of a URL with user and password. The password may have an "@", as in Go's package net/url.
+	userInfo = regexp.MustCompile(`://[^/\s"]*@`)
+
+	// proxyUser is the part with user and password of the address of a proxy. The scheme may be missing, and the password
+	// may have any characters.
+	proxyUser = regexp.MustCompile(`(?s)^([a-zA-Z0-9]+://)?.*@`)
 
 	// shownAnnotations are prefixes of annotations whose values are kept.
 	shownAnnotations = []string{addonsv1.GroupVersion.Group + "/", "cluster.x-k8s.io/paused",
@@ -199,7 +203,12 @@ func maskArgument(text string) string {
 func (m *masker) variable(fields map[string]any, kind string) map[string]any {
 	masked := m.fields("env", fields, kind)
 	name, _ := fields["name"].(string)
-	if value, ok := fields["value"].(string); ok && value != "" && !slices.Contains(shownVariables, name) {
+	value, _ := masked["value"].(string)
+	switch {
+	case value == "":
+	case slices.Contains(shownVariables, name):
+		masked["value"] = proxyUser.ReplaceAllString(value, "${1}"+redaction.Mark+"@")
+	default:
 		masked["value"] = redaction.Mark
 	}
 	return masked
