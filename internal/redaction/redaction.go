@@ -29,6 +29,8 @@ const (
 	maxFormBytes = 16 << 20
 	// maxEntries is the largest number of entries of an index. An entry takes up to 200 bytes.
 	maxEntries = 200_000
+	// largeScale is the factor of these limits for a large Set. Its index takes at most about 600 MiB.
+	largeScale = 16
 	// maxKeptBytes is the largest total size of the secrets of a Set that keeps its index. Such an index takes at most
 	// about 3 MiB.
 	maxKeptBytes = 16 << 10
@@ -52,15 +54,18 @@ type Set struct {
 	words   bool
 	// size is the total size of the secrets in bytes.
 	size int
+	// scale is the factor of the limits.
+	scale int
 
-	// kept returns the index of a small Set. It builds the index when the first text is searched: most actions succeed
+	// kept returns the index of a Set that keeps it. It builds the index when the first text is searched: most actions succeed
 	// and need no index.
 	kept func() *index
-	// last is the last index of a large Set, until the next collection of garbage. The lock large guards it.
+	// last is the last index of a Set that does not keep it, until the next collection of garbage. The lock large guards
+	// it.
 	last weak.Pointer[index]
 }
 
-// large is held while the index of a large Set is built and used. So only one is in use, and the others are garbage:
+// large is held while an index that no Set keeps is built and used. So only one is in use, and the others are garbage:
 // many actions may fail at the same time.
 var large sync.Mutex
 
@@ -69,11 +74,21 @@ func New(secrets []string, words bool) *Set {
 	if len(secrets) == 0 {
 		return nil
 	}
-	s := &Set{secrets: secrets, words: words}
+	s := &Set{secrets: secrets, words: words, scale: 1}
 	for _, secret := range secrets {
 		s.size += len(secret)
 	}
 	s.kept = sync.OnceValue(s.build)
+	return s
+}
+
+// NewLarge returns a Set like New, with higher limits. It keeps its index, whatever its size: it is for programs that
+// run once, with few Sets.
+func NewLarge(secrets []string, words bool) *Set {
+	s := New(secrets, words)
+	if s != nil {
+		s.scale = largeScale
+	}
 	return s
 }
 
@@ -82,9 +97,9 @@ func (s *Set) Hide(text string) string {
 	switch {
 	case s == nil || text == "":
 		return text
-	case s.size > maxSecretBytes:
+	case s.size > maxSecretBytes*s.scale:
 		return Hidden
-	case s.size > maxKeptBytes:
+	case s.size > maxKeptBytes && s.scale == 1:
 		large.Lock()
 		defer large.Unlock()
 		return s.largeIndex().hide(text)
@@ -137,9 +152,13 @@ type index struct {
 	words, exact []string
 	// size is the size of the needles in bytes. entries is the number of short needles, samples, words and exact.
 	size, entries int
+	// scale is the factor of the limits.
+	scale int
 }
 
-func (x *index) isTooLarge() bool { return x.size > maxFormBytes || x.entries > maxEntries }
+func (x *index) isTooLarge() bool {
+	return x.size > maxFormBytes*x.scale || x.entries > maxEntries*x.scale
+}
 
 type needles struct {
 	// lengths holds the lengths of the short needles by their first minLength characters: one bit for each length.
@@ -170,7 +189,7 @@ func (n *needles) add(one needle) {
 
 // build returns the index of the secrets. If the index is too large, it is empty except for its size.
 func (s *Set) build() *index {
-	x := &index{}
+	x := &index{scale: s.scale}
 	for _, secret := range s.secrets {
 		plain := bareText(secret)
 		switch {
@@ -185,7 +204,7 @@ func (s *Set) build() *index {
 			x.entries += 3
 		}
 		if x.isTooLarge() {
-			return &index{size: x.size, entries: x.entries}
+			return &index{size: x.size, entries: x.entries, scale: x.scale}
 		}
 	}
 	return x

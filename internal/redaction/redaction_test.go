@@ -173,6 +173,9 @@ func TestTooManySecretsHideWholeText(t *testing.T) {
 	if got := (*Set)(nil).Hide("anything"); got != "anything" {
 		t.Errorf("got %q", got)
 	}
+	if got := NewLarge([]string{strings.Repeat("x", maxSecretBytes*largeScale+1)}, true).Hide("anything"); got != Hidden {
+		t.Errorf("got %q", got)
+	}
 }
 
 // TestSimilarSecretsTakeLittleMemory checks secrets and texts that an author chose so that many samples match at each

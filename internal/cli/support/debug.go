@@ -97,11 +97,15 @@ func (d *debug) run(ctx context.Context, helmOp string) error {
 	if c.reads == 0 {
 		return errors.New("nothing could be read; " + strings.Join(c.notRead, "; "))
 	}
-	files, err := filesOf(c.collection, d.Now())
+	m := newMasker(c.inline, c.secrets)
+	if m.hidesAll() {
+		c.note("the messages and logs, which are hidden", errors.New("the Secrets are too large to be searched for"))
+	}
+	files, err := filesOf(c.collection, m, d.Now())
 	if err != nil {
 		return err
 	}
-	readme := archiveFile{name: "README.md", content: readmeOf(c.collection, files, c.scope(), d.Now())}
+	readme := archiveFile{name: "README.md", content: readmeOf(c.collection, m, files, c.scope(), d.Now())}
 	if err := writeArchive(d.output, folder, append([]archiveFile{readme}, files...), d.Now()); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ package support
 import (
 	"archive/tar"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/yaml"
@@ -290,6 +292,38 @@ func TestProxies(t *testing.T) {
 		if got := m.text(text); got != want {
 			t.Errorf("got %s", got)
 		}
+	}
+}
+
+// TestManySecrets has a fleet with a Secret for each Cluster.
+func TestManySecrets(t *testing.T) {
+	t.Parallel()
+	c := &collection{}
+	for i := range 60 {
+		var lines strings.Builder
+		for j := range 50 {
+			fmt.Fprintf(&lines, "key-%d: %x\n", j, sha256.Sum256([]byte{byte(i), byte(j)}))
+		}
+		c.secrets = append(c.secrets, valuesOf(&corev1.Secret{Data: map[string][]byte{"values": []byte(lines.String())}})...)
+	}
+	secret := fmt.Sprintf("%x", sha256.Sum256([]byte{59, 49}))
+	object := &unstructured.Unstructured{Object: map[string]any{"kind": "HelmOp", "status": map[string]any{
+		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Ready", "message": "has " + secret}}}}}
+	c.helmOps = []*unstructured.Unstructured{object}
+	m := newMasker(nil, c.secrets)
+	if m.hidesAll() {
+		t.Error("all texts are hidden")
+	}
+	files, err := filesOf(c, m, testNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(files, func(file archiveFile) bool { return file.name == "conditions.txt" })
+	if got := strings.Fields(files[at].content); !slices.Contains(got, "True") || !slices.Contains(got, "[redacted]") {
+		t.Errorf("got %s", files[at].content)
+	}
+	if m := newMasker(nil, []any{strings.Repeat("<", 17<<20)}); !m.hidesAll() {
+		t.Error("too many secrets are searched for")
 	}
 }
 

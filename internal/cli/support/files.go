@@ -24,8 +24,7 @@ import (
 )
 
 // filesOf returns the files of an archive, without secrets. It does not return the README.
-func filesOf(c *collection, now time.Time) ([]archiveFile, error) {
-	m := newMasker(c.inline, c.secrets)
+func filesOf(c *collection, m *masker, now time.Time) ([]archiveFile, error) {
 	versions, err := yaml.Marshal(m.versions(&c.versions))
 	if err != nil {
 		return nil, err
@@ -138,7 +137,7 @@ func eventRow(object map[string]any) archiveRow {
 }
 
 // readmeOf returns the README of an archive.
-func readmeOf(c *collection, files []archiveFile, scope string, now time.Time) string {
+func readmeOf(c *collection, m *masker, files []archiveFile, scope string, now time.Time) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# HelmOp debug archive\n\nWritten at %s by %s.\nIt is about %s.\n\n## Files\n\n"+
 		"| file | has |\n|---|---|\n", now.UTC().Format(time.RFC3339), version.String(), scope)
@@ -167,7 +166,6 @@ you may share them.
 	if len(c.notRead) == 0 {
 		text.WriteString("Everything was read.\n")
 	}
-	m := newMasker(c.inline, c.secrets)
 	for _, line := range c.notRead {
 		text.WriteString("- " + m.text(line) + "\n")
 	}

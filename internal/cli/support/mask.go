@@ -54,8 +54,11 @@ type masker struct{ hide func(string) string }
 // newMasker returns a masker. inline are values in specs: the values with sensitive keys are hidden. secrets are the
 // values of Secrets.
 func newMasker(inline map[string]any, secrets []any) *masker {
-	return &masker{helmerr.NewRedactor(inline, secrets).Hide}
+	return &masker{helmerr.NewLargeRedactor(inline, secrets).Hide}
 }
+
+// hidesAll reports whether the masker hides all texts, because the secrets are too large to be searched for.
+func (m *masker) hidesAll() bool { return m.hide("-") == redaction.Hidden }
 
 // text returns a text without secrets and without escape sequences of terminals.
 func (m *masker) text(text string) string {

@@ -41,15 +41,26 @@ type redactor struct {
 // NewRedactor returns a redactor that also removes values with sensitive keys, and all values in secretValues, in any
 // notation.
 func NewRedactor(values map[string]any, secretValues []any) redactor {
+	return newRedactor(values, secretValues, redaction.New)
+}
+
+// NewLargeRedactor returns a redactor like NewRedactor, for the values of a whole fleet, see [redaction.NewLarge].
+func NewLargeRedactor(values map[string]any, secretValues []any) redactor {
+	return newRedactor(values, secretValues, redaction.NewLarge)
+}
+
+func newRedactor(values map[string]any, secretValues []any,
+	newSet func(secrets []string, words bool) *redaction.Set,
+) redactor {
 	sensitive, secret := map[string]struct{}{}, map[string]struct{}{}
 	collectSensitive(values, false, minSecretLength, sensitive)
 	collectSensitive(secretValues, true, 1, secret)
 	var r redactor
 	if len(sensitive) > 0 {
-		r.sets = append(r.sets, redaction.New(slices.Sorted(maps.Keys(sensitive)), false))
+		r.sets = append(r.sets, newSet(slices.Sorted(maps.Keys(sensitive)), false))
 	}
 	if len(secret) > 0 {
-		r.sets = append(r.sets, redaction.New(slices.Sorted(maps.Keys(secret)), true))
+		r.sets = append(r.sets, newSet(slices.Sorted(maps.Keys(secret)), true))
 	}
 	return r
 }
