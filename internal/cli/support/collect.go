@@ -60,6 +60,10 @@ type collection struct {
 	// notRead describes the reads that failed. reads counts the reads that succeeded.
 	notRead []string
 	reads   int
+
+	// mayLeak is true if the archive may have values of Secrets, because reads of Secrets or of the names of Secrets
+	// failed.
+	mayLeak bool
 }
 
 // collector reads the management cluster.
@@ -78,6 +82,12 @@ func (c *collector) note(what string, err error) {
 	c.notRead = append(c.notRead, fmt.Sprintf("%s: %v", what, err))
 }
 
+// noteSecrets records a read that failed, and whose result is needed to hide the values of Secrets.
+func (c *collector) noteSecrets(what string, err error) {
+	c.mayLeak = true
+	c.note(what, err)
+}
+
 // list lists objects. It records a failure.
 func (c *collector) list(ctx context.Context, resource schema.GroupVersionResource, namespace string,
 ) []*unstructured.Unstructured {
@@ -90,7 +100,11 @@ func (c *collector) list(ctx context.Context, resource schema.GroupVersionResour
 		return nil
 	})
 	if err != nil {
-		c.note("the list of "+resource.GroupResource().String(), kube.Explain(err))
+		note := c.note
+		if resource == helmOps || resource == revisions {
+			note = c.noteSecrets
+		}
+		note("the list of "+resource.GroupResource().String(), kube.Explain(err))
 		return items
 	}
 	c.reads++
@@ -217,7 +231,7 @@ func (c *collector) collectSecrets(ctx context.Context) {
 		fields, _, _ := unstructured.NestedMap(object.Object, path...)
 		spec := &addonsv1.HelmOpSpec{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, spec); err != nil {
-			c.note("the Secrets of "+object.GetKind()+" "+keyOf(object), err)
+			c.noteSecrets("the Secrets of "+object.GetKind()+" "+keyOf(object), err)
 			continue
 		}
 		of(object.GetNamespace()).addSpec(spec)
@@ -227,6 +241,6 @@ func (c *collector) collectSecrets(ctx context.Context) {
 		of(c.pods[i].Namespace).addPodSpec(&c.pods[i].Spec)
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(names)) {
-		c.secrets = append(c.secrets, readSecrets(ctx, c.managers, namespace, names[namespace], c.note)...)
+		c.secrets = append(c.secrets, readSecrets(ctx, c.managers, namespace, names[namespace], c.noteSecrets)...)
 	}
 }

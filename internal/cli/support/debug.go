@@ -94,6 +94,10 @@ func (d *debug) run(ctx context.Context, helmOp string) error {
 		return err
 	}
 	c.collect(ctx)
+	if err := ctx.Err(); err != nil {
+		// Without all Secrets, the archive could have their values.
+		return fmt.Errorf("no archive was written, because the command ended before everything was read: %w", err)
+	}
 	if c.reads == 0 {
 		return errors.New("nothing could be read; " + strings.Join(c.notRead, "; "))
 	}
@@ -112,6 +116,9 @@ func (d *debug) run(ctx context.Context, helmOp string) error {
 	if len(c.notRead) > 0 {
 		d.Note("warning: %s could not be read; README.md in the archive has the reasons",
 			plural.Count(len(c.notRead), "thing", "things"))
+	}
+	if c.mayLeak {
+		d.Note("warning: not all Secrets could be read, so the archive may have their values")
 	}
 	d.Note("Look through the archive before you share it. %s/README.md lists what it has, and what was left out.", folder)
 	_, err = fmt.Fprintln(d.Streams.Out, d.output)

@@ -6,6 +6,7 @@ package support
 import (
 	"archive/tar"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -335,7 +336,8 @@ func TestDebugFaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.tar.gz")
 	b.deny("/deployments", "/pods", "/version", "/events", "/secrets")
 	_, errOut, err := b.run(t.Context(), "", "debug", "-o", path)
-	if err != nil || !strings.Contains(errOut, "could not be read; README.md in the archive has the reasons") {
+	if err != nil || !strings.Contains(errOut, "could not be read; README.md in the archive has the reasons") ||
+		strings.Contains(errOut, "may have their values") {
 		t.Fatalf("got %v\n%s", err, errOut)
 	}
 	files := unpack(t, path)
@@ -360,6 +362,11 @@ func TestDebugFaults(t *testing.T) {
 			t.Errorf("%q: got %v", args, err)
 		}
 	}
+	b.deny("/helmops")
+	if _, errOut, err = b.run(t.Context(), "", "debug", "-o", path+"2.tar.gz"); err != nil ||
+		!strings.Contains(errOut, "not all Secrets could be read, so the archive may have their values") {
+		t.Errorf("got %v\n%s", err, errOut)
+	}
 	b.deny("/")
 	path = filepath.Join(t.TempDir(), "b.tar.gz")
 	if _, _, err := b.run(t.Context(), "", "debug", "-o", path); err == nil ||
@@ -368,6 +375,23 @@ func TestDebugFaults(t *testing.T) {
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestDebugInterrupted ends the command while it reads a log, before it reads the Secrets.
+func TestDebugInterrupted(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.create(helmOpOf(b.namespace, "web"))
+	b.pod("manager-0", map[string]string{"cluster.x-k8s.io/provider": "addon-helmop"}, 0, line("I", "hello", ""))
+	ctx, cancel := context.WithCancel(t.Context())
+	b.beforeLog = cancel
+	path := filepath.Join(t.TempDir(), "a.tar.gz")
+	if _, _, err := b.run(ctx, "", "debug", "-o", path); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the archive exists: %v", err)
 	}
 }
 

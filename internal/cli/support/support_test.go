@@ -66,6 +66,8 @@ type bed struct {
 	// refuses.
 	logs   map[string]string
 	denied []string
+	// beforeLog is called before each answer to a request for a log.
+	beforeLog func()
 }
 
 func newBed(t *testing.T) *bed {
@@ -128,11 +130,15 @@ func (b *bed) startProxy(config *rest.Config) {
 			name += previousLog
 		}
 		log, ok := b.logs[name]
+		beforeLog := b.beforeLog
 		isDenied := false
 		for _, path := range b.denied {
 			isDenied = isDenied || strings.Contains(r.URL.Path, path)
 		}
 		b.mutex.Unlock()
+		if isLog && beforeLog != nil {
+			beforeLog()
+		}
 		switch {
 		case isDenied:
 			http.Error(w, "denied by the test", http.StatusForbidden)
