@@ -327,6 +327,33 @@ func (f *Filter) Matches(w *World, row *Row) bool {
 		(f.Selector == nil || f.Selector.Empty() || cluster != nil && f.Selector.Matches(labels.Set(cluster.GetLabels())))
 }
 
+// Unmatched returns the Clusters, waves and labels of the filter that select no row. If each of them selects rows, but
+// no row has all of them, it returns all of them.
+func (f *Filter) Unmatched(w *World) []string {
+	rows := w.rows()
+	var all, unmatched []string
+	add := func(name string, one Filter) {
+		one.HelmOps, all = f.HelmOps, append(all, name)
+		if !slices.ContainsFunc(rows, func(row Row) bool { return one.Matches(w, &row) }) {
+			unmatched = append(unmatched, name)
+		}
+	}
+	for _, cluster := range f.Clusters {
+		add("the Cluster "+cluster, Filter{Clusters: []string{cluster}})
+	}
+	for _, wave := range f.Waves {
+		add(fmt.Sprintf("the wave %q", wave), Filter{Waves: []string{wave}})
+	}
+	if f.Selector != nil && !f.Selector.Empty() {
+		add("the labels "+f.Selector.String(), Filter{Selector: f.Selector})
+	}
+	together := Filter{HelmOps: f.HelmOps, Clusters: f.Clusters, Waves: f.Waves, Selector: f.Selector}
+	if len(unmatched) == 0 && !slices.ContainsFunc(rows, func(row Row) bool { return together.Matches(w, &row) }) {
+		return all
+	}
+	return unmatched
+}
+
 // View returns the summaries and rows that the filter selects. With a filter for rows, it omits summaries without a
 // selected row.
 func (f *Filter) View(w *World, p Program) ([]Summary, []Row) {

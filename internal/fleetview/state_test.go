@@ -181,6 +181,35 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+func TestUnmatched(t *testing.T) {
+	t.Parallel()
+	selector := func(text string) labels.Selector {
+		parsed, err := labels.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	for name, tc := range map[string]struct {
+		filter Filter
+		want   []string
+	}{
+		"no filter":        {Filter{}, nil},
+		"another HelmOp":   {Filter{HelmOps: []string{"other"}}, nil},
+		"a state":          {Filter{States: []string{"drifted"}}, nil},
+		"a healthy wave":   {Filter{Waves: []string{"first"}, States: []string{"drifted"}}, nil},
+		"one of two names": {Filter{Clusters: []string{"a", "typo"}}, []string{"the Cluster typo"}},
+		"waves and labels": {Filter{Waves: []string{"first", "typo"}, Selector: selector("stage=typo")},
+			[]string{`the wave "typo"`, "the labels stage=typo"}},
+		"not together": {Filter{Clusters: []string{"c"}, Waves: []string{"first"}},
+			[]string{"the Cluster c", `the wave "first"`}},
+	} {
+		if got := tc.filter.Unmatched(testWorld()); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 // TestIsUnhealthy checks when "status --exit-code" fails.
 func TestIsUnhealthy(t *testing.T) {
 	t.Parallel()

@@ -105,12 +105,18 @@ func atOnce(clusters []client.ObjectKey, do func(i int, cluster client.ObjectKey
 	_ = group.Wait()
 }
 
-// stateOf returns the state of a Cluster whose preview failed with an error.
-func stateOf(err error) State {
-	if errors.Is(err, ErrNoKubeconfig) || errors.Is(err, errNotReady) {
-		return StateNotReady
+// unchecked returns the state of a Cluster whose release could not be checked because of an error, and the text about
+// it. A Cluster that is not ready is a failure if it has the release, because a change can break the release. child is
+// the existing HelmOpRelease; nil if there is none.
+func unchecked(err error, child *addonsv1.HelmOpRelease) (State, string) {
+	switch {
+	case !errors.Is(err, ErrNoKubeconfig) && !errors.Is(err, errNotReady):
+		return StateFailed, err.Error()
+	case child != nil:
+		return StateFailed, err.Error() + "; the Cluster has a release that is not checked"
+	default:
+		return StateNotReady, err.Error()
 	}
-	return StateFailed
 }
 
 // children returns the HelmOpReleases of a HelmOp, by their names.
@@ -143,7 +149,8 @@ func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 		result.Outcome, err = p.outcome(ctx, release, child, key)
 	}
 	if err != nil {
-		result.Outcome = Outcome{State: stateOf(err), Message: err.Error()}
+		result.Outcome = Outcome{}
+		result.State, result.Message = unchecked(err, child)
 	}
 	result.Deferred = whyDeferred(release, &result.Outcome, time.Now())
 }

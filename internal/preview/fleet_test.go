@@ -4,6 +4,7 @@
 package preview
 
 import (
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,5 +48,20 @@ func TestPreviewKeepsInstalledRelease(t *testing.T) {
 	previewer.preview(t.Context(), b.HelmOp, key, b.Release, nil, &result)
 	if result.ApprovalHash != want || result.State != StateSame || result.Message != releasespec.InstalledOnce {
 		t.Errorf("the preview is %+v, want the hash %s", result, want)
+	}
+}
+
+// TestPreviewOfClusterThatIsNotReady expects a failure if the Cluster has the release: the change would reach it later.
+func TestPreviewOfClusterThatIsNotReady(t *testing.T) {
+	t.Parallel()
+	b := controllertest.NewReleaseBench(t)
+	b.Cluster.Status.Initialization.ControlPlaneInitialized = nil
+	for want, child := range map[State]*addonsv1.HelmOpRelease{StateNotReady: nil, StateFailed: b.Release} {
+		var result Result
+		New(Options{Client: b.Client()}).preview(t.Context(), b.HelmOp, client.ObjectKeyFromObject(b.Cluster), child, nil,
+			&result)
+		if result.State != want || !strings.Contains(result.Message, errNotReady.Error()) {
+			t.Errorf("want %s: got %+v", want, result)
+		}
 	}
 }

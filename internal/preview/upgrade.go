@@ -88,22 +88,11 @@ func (p *Previewer) UpgradeClusters(ctx context.Context, helmOp *addonsv1.HelmOp
 		results[i] = UpgradeResult{Cluster: title, Release: apiutil.ChildName(helmOp.Name, title)}
 		outcome, err := p.upgrade(ctx, helmOp, cluster, children[results[i].Release], version)
 		if err != nil {
-			outcome = unchecked(err, children[results[i].Release])
+			outcome.State, outcome.Message = unchecked(err, children[results[i].Release])
 		}
 		results[i].UpgradeOutcome = outcome
 	})
 	return results, nil
-}
-
-// unchecked returns the outcome of a release that could not be checked. A Cluster that is not ready is a failure if it
-// has the release, because the upgrade can break the release.
-func unchecked(err error, child *addonsv1.HelmOpRelease) UpgradeOutcome {
-	outcome := UpgradeOutcome{State: stateOf(err), Message: err.Error()}
-	if outcome.State == StateNotReady && child != nil {
-		outcome.State = StateFailed
-		outcome.Message += "; the Cluster has a release that is not checked"
-	}
-	return outcome
 }
 
 // upgrade checks one Cluster. child is the existing HelmOpRelease; nil if there is none.

@@ -31,7 +31,7 @@ func TestUnchecked(t *testing.T) {
 		"not initialized, a release": {errNotReady, child, StateFailed},
 		"unreachable":                {helmerr.ErrUnreachable, nil, StateFailed},
 	} {
-		if got := unchecked(tc.err, tc.child); got.State != tc.want || got.Message == "" {
+		if got, message := unchecked(tc.err, tc.child); got != tc.want || message == "" {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}

@@ -489,6 +489,7 @@ func TestRefusals(t *testing.T) {
 	b.fails("there is no HelmOp revision 9; the existing ones are 5, 6, 7", "rollout", "undo", "calico", "--to-revision",
 		"9")
 	b.fails("timed out after 1ms", "rollout", "status", "calico", "--timeout", "1ms")
+	b.fails("no HelmOp has a Cluster for the Cluster typo; check", "status", "--exit-code", "--cluster", "prod-1,typo")
 	if got := b.run("status", "--exit-code"); got.err == nil || got.err.Error() != kube.ErrUnhealthy.Error() {
 		t.Errorf("got %v", got.err)
 	}

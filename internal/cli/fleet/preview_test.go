@@ -318,14 +318,15 @@ users: [{name: a, user: {token: none}}]
 		}
 	}
 	for text, args := range map[string][]string{
-		"the HelmOp is missing":       {"preview"},
-		"cannot be used together":     {"preview", "web", "-f", "x"},
-		`--output "table" is unknown`: {"preview", "web", "-o", "table"},
-		"--summary cannot be used":    {"preview", "web", "-o", "json", "--summary"},
-		"--cluster and --selector":    {"preview", "web", "--cluster", "a", "-l", "b"},
-		"no such file":                {"preview", "-f", "/nowhere"},
-		`there is no HelmOp "absent"`: {"preview", "absent"},
-		`--selector "=": `:            {"preview", "web", "-l", "="},
+		"the HelmOp is missing":        {"preview"},
+		"cannot be used together":      {"preview", "web", "-f", "x"},
+		`--output "table" is unknown`:  {"preview", "web", "-o", "table"},
+		"--summary cannot be used":     {"preview", "web", "-o", "json", "--summary"},
+		"--cluster and --selector":     {"preview", "web", "--cluster", "a", "-l", "b"},
+		"no such file":                 {"preview", "-f", "/nowhere"},
+		`there is no HelmOp "absent"`:  {"preview", "absent"},
+		`--selector "=": `:             {"preview", "web", "-l", "="},
+		`no Cluster with the labels "`: {"preview", "web", "-l", "region=typo"},
 	} {
 		b.fails(text, args...)
 	}

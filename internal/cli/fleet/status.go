@@ -105,8 +105,8 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 	flags.BoolVar(&s.live, "live", false, "Draw the status again after each change, with a bar for each rollout, until "+
 		"Ctrl-C. If the output is not a terminal, this is the same as --watch.")
 	flags.BoolVar(&s.exitCode, "exit-code", false,
-		"Exit with 1 if something is unhealthy, and with a greater code for errors. "+
-			"With filters, only the shown Clusters count.")
+		"Exit with 1 if something is unhealthy, and with a greater code for errors. With filters, only the shown Clusters "+
+			"count, and a Cluster, wave or label that matches nothing is an error.")
 	s.output.Add(cmd, "a table", "wide", "json", "yaml", "name")
 	_ = cmd.RegisterFlagCompletionFunc("cluster", s.CompleteClusters)
 	_ = cmd.RegisterFlagCompletionFunc("wave", s.CompleteWaves)
@@ -235,7 +235,13 @@ func (s *status) print(w *fleetview.World, write rowWriter) error {
 	if err := s.printTo(s.Streams.Out, summaries, rows, write); err != nil {
 		return err
 	}
-	if s.exitCode && s.IsUnhealthy(summaries, rows) {
+	if !s.exitCode {
+		return nil
+	}
+	if unmatched := s.Unmatched(w); len(unmatched) > 0 {
+		return fmt.Errorf("no HelmOp has a Cluster for %s; check the filters", strings.Join(unmatched, ", "))
+	}
+	if s.IsUnhealthy(summaries, rows) {
 		return kube.ErrUnhealthy
 	}
 	return nil

@@ -86,6 +86,9 @@ func (p *previewing) print(report *Preview) error {
 			plural.Count(report.Failed, "Cluster", "Clusters"))
 	case report.Differ > 0:
 		return kube.ErrDiffers
+	case report.Clusters == 0 && p.labelSelector != "":
+		return fmt.Errorf("nothing was previewed: the HelmOp selects no Cluster with the labels %q; check --selector",
+			p.labelSelector)
 	default:
 		return nil
 	}
