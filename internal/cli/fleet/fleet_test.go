@@ -926,6 +926,53 @@ func TestWaitForContinue(t *testing.T) {
 	}
 }
 
+// TestWaitForReplacedRequests replaces requests by those of another user before the manager handles them.
+func TestWaitForReplacedRequests(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		args            []string
+		waits           string
+		annotation, new string
+		want            string
+	}{
+		"continue": {[]string{"rollout", "continue", "calico", "--wait"}, "calico: waiting for the manager to continue",
+			addonsv1.RolloutContinueAnnotation, "7/2", ""},
+		"retry": {[]string{"retry", "calico", "--wait"}, "calico: waiting for 1 Cluster: prod-4",
+			addonsv1.RetryRequestedAtAnnotation, "later", "the retry failed in 1 Cluster: prod-4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newFleetBed(t, "replaced-"+name)
+			b.observe("calico", func(s *addonsv1.HelmOpStatus) { s.Rollout.Phase = addonsv1.RolloutPhasePaused })
+			var out, errOut lockedBuffer
+			ended := make(chan error)
+			go func() {
+				ended <- b.execute(t.Context(), b.kubeconfig, genericiooptions.IOStreams{Out: &out, ErrOut: &errOut},
+					append(tc.args, "--timeout=30s")...)
+			}()
+			eventually(t, &errOut, tc.waits)
+			helmOp := b.helmOp("calico")
+			helmOp.Annotations[tc.annotation] = tc.new
+			if err := b.Update(t.Context(), helmOp); err != nil {
+				t.Fatal(err)
+			}
+			revision := &addonsv1.HelmOpRevision{}
+			if err := b.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: apiutil.RevisionName("calico", 7)},
+				revision); err != nil {
+				t.Fatal(err)
+			}
+			revision.Status.LastContinueRequest = tc.new
+			if err := b.Update(t.Context(), revision); err != nil {
+				t.Fatal(err)
+			}
+			b.setStatus("prod-4", func(r *addonsv1.HelmOpRelease) { r.Status.LastRetryRequest = tc.new })
+			if got := fmt.Sprint(<-ended); tc.want == "" && got != "<nil>" || !strings.Contains(got, tc.want) {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
 // TestWaitForRetry has a release that fails again, and a release whose Cluster does not respond.
 func TestWaitForRetry(t *testing.T) {
 	t.Parallel()

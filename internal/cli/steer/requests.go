@@ -94,9 +94,12 @@ func reconcileNow(value string) request {
 	}
 }
 
+// isReconciled reports whether the manager has handled a request to resolve the source, or the request of another user
+// that has replaced it.
 func isReconciled(value string) goal {
 	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
-		if helmOp.Status.LastResolveRequest != value {
+		handled := helmOp.Status.LastResolveRequest
+		if handled == "" || handled != value && handled != helmOp.Annotations[addonsv1.ResolveRequestedAtAnnotation] {
 			return false, "the manager to resolve the source", nil
 		}
 		resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition)

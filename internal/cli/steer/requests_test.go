@@ -171,6 +171,13 @@ func TestGoals(t *testing.T) {
 			""},
 		"another request": {isReconciled("y"), conditions("Resolved=True/Resolved"), false,
 			"the manager to resolve the source", ""},
+		"replaced request": {isReconciled("y"), func(h *addonsv1.HelmOp) {
+			conditions("Resolved=True/Resolved")(h)
+			h.Annotations[addonsv1.ResolveRequestedAtAnnotation] = "x"
+		}, true, "", ""},
+		"withdrawn request": {isReconciled("y"), func(h *addonsv1.HelmOp) {
+			h.Status.Conditions = []metav1.Condition{fleettest.Condition("Resolved=True/Resolved")}
+		}, false, "the manager to resolve the source", ""},
 		"not resolved": {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
 		"not confirmed yet": {isConfirmed("1-a"), waiting("1-a"), false, "the manager to begin the deletion of 1 release",
 			""},
@@ -357,7 +364,8 @@ func TestRetryAttempt(t *testing.T) {
 	pending := retriedRelease("not yet", "all", "Ready=False/InstallFailed")
 	pending.Status.LastError = "no space"
 	attempt := newRetryAttempt(
-		[]string{"begun", "deleted", "failed", "missing", "not yet", "paused", "ready", "running"}, "all")
+		[]string{"begun", "deleted", "failed", "missing", "not yet", "paused", "ready", "running"},
+		[]*addonsv1.HelmOpRelease{retriedRelease("failed", "former")}, "all")
 	attempt.observe([]*addonsv1.HelmOpRelease{retriedRelease("deleted", "")})
 	attempt.observe([]*addonsv1.HelmOpRelease{
 		counted, acted, pending,
@@ -373,6 +381,12 @@ func TestRetryAttempt(t *testing.T) {
 	}
 	if attempt.lastError != "not yet: no space" {
 		t.Errorf("got %q", attempt.lastError)
+	}
+	for handled, want := range map[string]bool{"former": false, "own/all": false, "own/other": true} {
+		if got := attempt.isReplaced([]*addonsv1.HelmOpRelease{retriedRelease("failed", handled),
+			retriedRelease("another", "other")}); got != want {
+			t.Errorf("%s: got %v", handled, got)
+		}
 	}
 	if long := attempts.RetryRequestWith(retriedRelease("x", ""), strings.Repeat("x", 64)); len(long) != 64 {
 		t.Errorf("%s", long)

@@ -69,7 +69,7 @@ func (s *steer) retryHelmOp(ctx context.Context, c *kube.Client, name string) (w
 		s.Note("%s: not waiting for %s: %s", name, plural.Count(len(others), "Cluster", "Clusters"),
 			plural.Few(others, fleetview.MaxNamedClusters))
 	}
-	return s.retryWaiter(c, changed, targets, client.InNamespace(c.Namespace),
+	return s.retryWaiter(c, changed, targets, releases, client.InNamespace(c.Namespace),
 		client.MatchingLabels(apiutil.ChildSelector(changed))), nil
 }
 
@@ -91,21 +91,29 @@ func (s *steer) retryRelease(ctx context.Context, c *kube.Client, name, cluster 
 		return nil, kube.Explain(err)
 	}
 	s.done(release, "helmoprelease", "retry requested")
-	return s.retryWaiter(c, helmOp, []string{apiutil.ClusterTitle(release)},
+	return s.retryWaiter(c, helmOp, []string{apiutil.ClusterTitle(release)}, []*addonsv1.HelmOpRelease{before},
 		kube.Named(release.Namespace, release.Name)...), nil
 }
 
-// retryWaiter waits until the releases in some Clusters were retried. targets are the titles of the Clusters.
+// retryWaiter waits until the releases in some Clusters were retried. targets are the titles of the Clusters. before are
+// the releases before the request.
 func (s *steer) retryWaiter(c *kube.Client, helmOp *addonsv1.HelmOp, targets []string,
-	opts ...client.ListOption,
+	before []*addonsv1.HelmOpRelease, opts ...client.ListOption,
 ) waiter {
-	attempt := newRetryAttempt(targets, helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation])
-	check := func(releases map[client.ObjectKey]*addonsv1.HelmOpRelease) (bool, string, error) {
+	attempt := newRetryAttempt(targets, before, helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation])
+	check := func(ctx context.Context, releases map[client.ObjectKey]*addonsv1.HelmOpRelease) (bool, string, error) {
 		var all []*addonsv1.HelmOpRelease
 		for _, release := range releases {
 			if apiutil.HelmOpOf(release) == helmOp.Name {
 				all = append(all, release)
 			}
+		}
+		if attempt.isReplaced(all) {
+			current, err := c.HelmOp(ctx, helmOp.Name)
+			if err != nil {
+				return false, "", err
+			}
+			attempt.ofHelmOp = current.Annotations[addonsv1.RetryRequestedAtAnnotation]
 		}
 		attempt.observe(all)
 		switch {
@@ -122,7 +130,10 @@ func (s *steer) retryWaiter(c *kube.Client, helmOp *addonsv1.HelmOp, targets []s
 		if len(targets) == 0 {
 			return nil
 		}
-		err := waitUntil(ctx, s.observer(c, helmOp.Name), &addonsv1.HelmOpReleaseList{}, check, opts...)
+		err := waitUntil(ctx, s.observer(c, helmOp.Name), &addonsv1.HelmOpReleaseList{},
+			func(releases map[client.ObjectKey]*addonsv1.HelmOpRelease) (bool, string, error) {
+				return check(ctx, releases)
+			}, opts...)
 		if errors.Is(err, errTimedOut) && attempt.lastError != "" {
 			return kube.WithText(fmt.Sprintf("%v; the last error is of Cluster %s", err, attempt.lastError), err)
 		}
@@ -176,8 +187,9 @@ func retryTargets(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease) (
 // retryAttempt holds the observations of releases after a request to retry.
 type retryAttempt struct {
 	targets []string
-	// ofHelmOp is the annotation of the HelmOp.
+	// ofHelmOp is the annotation of the HelmOp. before are the requests that the targets handled last before the request.
 	ofHelmOp string
+	before   map[string]string
 	// existed are the targets that have had a release.
 	existed map[string]bool
 
@@ -187,8 +199,22 @@ type retryAttempt struct {
 	lastError string
 }
 
-func newRetryAttempt(targets []string, ofHelmOp string) *retryAttempt {
-	return &retryAttempt{targets: targets, ofHelmOp: ofHelmOp, existed: map[string]bool{}}
+func newRetryAttempt(targets []string, before []*addonsv1.HelmOpRelease, ofHelmOp string) *retryAttempt {
+	a := &retryAttempt{targets: targets, ofHelmOp: ofHelmOp, existed: map[string]bool{}, before: map[string]string{}}
+	for _, release := range before {
+		a.before[apiutil.ClusterTitle(release)] = release.Status.LastRetryRequest
+	}
+	return a
+}
+
+// isReplaced reports whether the manager has handled another request for a target since the request. Another user may
+// have changed the annotation of the HelmOp, so that the manager never handles the request.
+func (a *retryAttempt) isReplaced(releases []*addonsv1.HelmOpRelease) bool {
+	return slices.ContainsFunc(releases, func(release *addonsv1.HelmOpRelease) bool {
+		handled, title := release.Status.LastRetryRequest, apiutil.ClusterTitle(release)
+		return slices.Contains(a.targets, title) && handled != a.before[title] &&
+			handled != attempts.RetryRequestWith(release, a.ofHelmOp)
+	})
 }
 
 // observe updates the observations.

@@ -167,22 +167,30 @@ revision.`,
 			if err != nil {
 				return nil, err
 			}
-			return s.continueWaiter(c, changed), nil
+			return s.continueWaiter(c, changed, last), nil
 		})
 }
 
-// continueWaiter waits until the manager has handled the request to continue a rollout.
-func (s *steer) continueWaiter(c *kube.Client, changed *addonsv1.HelmOp) waiter {
+// continueWaiter waits until the manager has handled the request to continue a rollout, or the request of another user
+// that has replaced it. last is the request that the manager handled last before the request.
+func (s *steer) continueWaiter(c *kube.Client, changed *addonsv1.HelmOp, last string) waiter {
 	number, value := changed.Status.Rollout.Revision, changed.Annotations[addonsv1.RolloutContinueAnnotation]
 	key := client.ObjectKey{Namespace: changed.Namespace, Name: apiutil.RevisionName(changed.Name, number)}
-	check := func(revisions map[client.ObjectKey]*addonsv1.HelmOpRevision) (bool, string, error) {
-		revision := revisions[key]
-		if revision == nil {
-			return false, "", refuse(changed, "HelmOp revision %d was deleted", number)
-		}
-		return isContinued(revision, value)
-	}
 	return func(ctx context.Context) error {
+		check := func(revisions map[client.ObjectKey]*addonsv1.HelmOpRevision) (bool, string, error) {
+			revision := revisions[key]
+			if revision == nil {
+				return false, "", refuse(changed, "HelmOp revision %d was deleted", number)
+			}
+			if handled := revision.Status.LastContinueRequest; handled != last && handled != value {
+				current, err := c.HelmOp(ctx, changed.Name)
+				if err != nil {
+					return false, "", err
+				}
+				value = current.Annotations[addonsv1.RolloutContinueAnnotation]
+			}
+			return isContinued(revision, value)
+		}
 		return waitUntil(ctx, s.observer(c, changed.Name), &addonsv1.HelmOpRevisionList{}, check,
 			kube.Named(key.Namespace, key.Name)...)
 	}
