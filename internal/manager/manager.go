@@ -119,6 +119,9 @@ func newManager(options *Options) (ctrl.Manager, error) {
 	}
 	restConfig.QPS, restConfig.Burst = options.kubeAPIQPS, options.kubeAPIBurst
 	restConfig.UserAgent = "helmop-manager/" + version.Version
+	if err := monitoring.ObserveManagementCluster(restConfig); err != nil {
+		return nil, err
+	}
 	_, metricsOptions, err := flags.GetManagerOptions(options.diagnostics)
 	if err != nil {
 		return nil, fmt.Errorf("reading the diagnostics flags: %w", err)
