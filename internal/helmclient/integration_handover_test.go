@@ -192,26 +192,36 @@ func TestIntegrationReinstalledRevisionIsStale(t *testing.T) {
 }
 
 // TestIntegrationAdoptedRevisionIsStale checks that a decision is not carried out after another HelmOp has adopted the
-// release. The adoption changes only the labels of the record.
+// release, also if a new object of the first HelmOp has adopted it back. An adoption changes only the labels of the
+// record.
 func TestIntegrationAdoptedRevisionIsStale(t *testing.T) {
 	b := newBench(t)
 	former := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"}
 	b.converge(former, chrt, values)
-	next, changed := former, former
-	next.Owner, next.UID, changed.ValuesDigest = "default.next", "uid-next", "v2"
+	next, again, changed := former, former, former
+	next.Owner, next.UID, again.UID, changed.ValuesDigest = "default.next", "uid-next", "uid-again", "v2"
 	upgrade := b.decide(changed, model.Policy{})
 	tests := upgrade
 	tests.Action = model.ActionTest
-	adopt := b.decide(next, model.Policy{TakeOwnership: true})
-	if _, err := b.act(adopt, next, chrt, values); err != nil {
-		t.Fatal(err)
+	uninstall := decide.Uninstall(b.observe(former), former, model.Policy{}, time.Now())
+	for _, adopter := range []struct {
+		model.Desired
+		message string
+	}{
+		{next, `belongs to HelmOp "default.next"`},
+		{again, fmt.Sprintf("belongs to another HelmOpRelease of HelmOp %q", former.Owner)},
+	} {
+		adopt := b.decide(adopter.Desired, model.Policy{TakeOwnership: true})
+		if _, err := b.act(adopt, adopter.Desired, chrt, values); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRecords(adopter.Desired, "1 deployed")
+		for _, stale := range []decide.Decision{upgrade, tests, uninstall} {
+			_, err := b.act(stale, changed, chrt, map[string]any{"cidr": "2"})
+			helmtest.WantError(t, err, helmerr.ErrStale, false, adopter.message)
+		}
+		b.wantRecords(adopter.Desired, "1 deployed")
+		b.wantConfigMap("demo-value", "1")
 	}
-	b.wantRecords(next, "1 deployed")
-	for _, stale := range []decide.Decision{upgrade, tests} {
-		_, err := b.act(stale, changed, chrt, map[string]any{"cidr": "2"})
-		helmtest.WantError(t, err, helmerr.ErrStale, false, `belongs to HelmOp "default.next"`)
-	}
-	b.wantRecords(next, "1 deployed")
-	b.wantConfigMap("demo-value", "1")
 }

@@ -97,6 +97,8 @@ type Decision struct {
 	FromRevision int
 	// FromID is the [model.Record].ID of FromRevision.
 	FromID types.UID
+	// FromUID is the [model.Record].UID of FromRevision.
+	FromUID string
 	// ToRevision is the revision that the action will create; equal to FromRevision if the action creates none.
 	ToRevision int
 	// Recovery defines how the pending record FromRevision is resolved before the action.
@@ -153,7 +155,8 @@ func Next(obs model.Observation, desired model.Desired, policy model.Policy, pas
 	newest, _ := obs.Newest()
 	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past.Since(newest, desired), now: now}
 	d := Decision{
-		State: obs.State(desired), FromRevision: newest.Revision, FromID: newest.ID, ToRevision: newest.Revision,
+		State: obs.State(desired), FromRevision: newest.Revision, FromID: newest.ID, FromUID: newest.UID,
+		ToRevision:    newest.Revision,
 		Failures:      s.failures(),
 		Interruptions: s.interruptions(), Unproven: s.unproven(), Request: model.DigestLabel(past.Request),
 	}
@@ -255,7 +258,8 @@ func Uninstall(obs model.Observation, desired model.Desired, policy model.Policy
 	state := obs.State(desired)
 	newest, _ := obs.Newest()
 	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, now: now}
-	d := Decision{State: state, FromRevision: newest.Revision, FromID: newest.ID, ToRevision: newest.Revision}
+	d := Decision{State: state, FromRevision: newest.Revision, FromID: newest.ID, FromUID: newest.UID,
+		ToRevision: newest.Revision}
 	switch state {
 	case model.StateAbsent, model.StateUninstalled:
 		return d.stay(model.ActionNone, ReasonAlreadyUninstalled, "The release is not installed.")

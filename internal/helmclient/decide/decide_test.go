@@ -318,6 +318,9 @@ func TestDecide(t *testing.T) {
 				ToRevision: test.to, Recovery: test.recovery, RequeueAfter: test.after, Failures: test.failures,
 				Interruptions: test.cut,
 				UnchangedOnly: test.action == model.ActionAdopt && test.policy.AdoptUnchangedOnly}
+			if len(test.records) > 0 {
+				want.FromUID = test.records[0].UID
+			}
 			if got != want {
 				t.Errorf("Decide:\n got %+v\nwant %+v", got, want)
 			}

@@ -63,7 +63,7 @@ func runCasesFor(t *testing.T, desired model.Desired, cases map[string]remediati
 				t.Errorf("%q does not say what to do", got.Message)
 			}
 			checkNextTry(t, &got)
-			got.Message, got.Keep = "", 0
+			got.Message, got.Keep, got.FromUID = "", 0, ""
 			if got != test.want {
 				t.Errorf("Decide:\n got %+v\nwant %+v", got, test.want)
 			}

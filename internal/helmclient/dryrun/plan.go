@@ -80,7 +80,7 @@ func plannedDecision(obs model.Observation, desired model.Desired, policy model.
 ) decide.Decision {
 	newest, _ := obs.Newest()
 	d := decide.Decision{State: obs.State(desired), Action: model.ActionUpgrade, FromRevision: newest.Revision,
-		FromID: newest.ID}
+		FromID: newest.ID, FromUID: newest.UID}
 	if d.State == model.StateForeign {
 		switch next := decide.Next(obs, desired, policy, model.Past{}, now); next.Action {
 		case model.ActionRefuse:

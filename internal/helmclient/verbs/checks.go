@@ -48,9 +48,10 @@ func (s *verb) checkNewest() error {
 	return checkNotUninstalled(last)
 }
 
-// checkOwner returns an error if the newest revision belongs to another owner or management cluster since the decision:
-// an adoption or a takeover may change only the labels of the record. A decision about a release of another owner
-// permits to change it.
+// checkOwner returns an error if the newest revision belongs to another owner, object or management cluster since the
+// decision: an adoption or a takeover may change only the labels of the record. A decision about a release of another
+// owner permits to change it. After a move, the record may have the UID of the former object. So the UID is compared
+// with the record of the decision.
 func checkOwner(last *release.Release, decision decide.Decision, desired model.Desired) error {
 	owner, management := last.Labels[model.LabelOwner], last.Labels[model.LabelManagementCluster]
 	switch {
@@ -61,6 +62,9 @@ func checkOwner(last *release.Release, decision decide.Decision, desired model.D
 	case !model.IsManagedBy(management, desired):
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d belongs to the management cluster %q", last.Version,
 			management)
+	case decision.FromUID != "" && last.Labels[model.LabelReleaseUID] != decision.FromUID:
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d belongs to another HelmOpRelease of HelmOp %q", last.Version,
+			owner)
 	}
 	return nil
 }
