@@ -36,6 +36,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/hostile"
 )
 
 // faultyDriver fails the n-th write of a kind; the first write is 1. Like [records.Store], it commits the memory of the
@@ -586,6 +587,32 @@ func TestWaitForMemoryTakesNoTimeOfTheAction(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestRenderingEndsWithTimeoutOfTheAction checks that the timeout of the action also ends the validation of the values
+// and the templates, long before the limit of CPU time ends them.
+func TestRenderingEndsWithTimeoutOfTheAction(t *testing.T) {
+	t.Parallel()
+	pool := sandbox.NewPool(sandbox.Options{Limits: sandbox.Limits{CPU: 20 * time.Second}})
+	t.Cleanup(pool.Close)
+	loops := helmtest.NewChart("1.0.0", map[string]string{
+		"loops.yaml": "{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}"})
+	schema := helmtest.NewChart("1.0.0", nil)
+	schema.Schema = []byte(hostile.Schema())
+	for name, chrt := range map[string]*chart.Chart{"template": loops, "schema": schema} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newFakeCluster()
+			c.renderer = rendering.NewRenderer(pool)
+			options := model.Options{Install: model.InstallOptions{Timeout: 2 * time.Second}}
+			_, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall},
+				helmtest.DesiredFor("apps", "demo", "a1", "v1"), options, chrt, nil)
+			helmtest.WantError(t, err, helmerr.ErrRenderLimit, false, "it was not done in time")
+			if history := c.history(t); history != "" {
+				t.Errorf("the history is %q", history)
+			}
+		})
+	}
 }
 
 // TestRefusalStaysReadable checks that the text of a refused deletion is not redacted: a user must be able to run the

@@ -46,7 +46,7 @@ func Charts() []Chart {
 		template("list", "(of memory|of CPU time|it was not done in time)", `{{ range until 2000000000 }}{{ end }}`),
 		template("loops", cpu, `{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}`),
 		{Name: "schema", Reason: addonsv1.RenderLimitExceededReason, Limit: cpu + " at values.schema.json",
-			file: "values.schema.json", text: schema()},
+			file: "values.schema.json", text: Schema()},
 		result("values", "the manifests have more than .* values", "templates/bad.yaml",
 			"kind: ConfigMap\nl: [{{ range until 300000 }}{a: 0},{{ end }}]"),
 		result("notes", "the notes have more than", "templates/NOTES.txt", `{{ repeat 5000000 "{{" }}`),
@@ -94,8 +94,8 @@ func Aliases() string {
 		"\nl: [" + strings.Repeat("*a, ", 20_000) + "]\n"
 }
 
-// schema returns a schema that takes 2^40 validations.
-func schema() string {
+// Schema returns a schema that takes 2^40 validations.
+func Schema() string {
 	text := `{"$ref":"#/$defs/d0","$defs":{`
 	for i := range 40 {
 		text += fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
