@@ -114,6 +114,28 @@ func TestTestWorkflowRunsWhatCIRuns(t *testing.T) {
 	}
 }
 
+// TestWorkflowsRunAllTests checks that a workflow runs each target of the Makefile for tests.
+func TestWorkflowsRunAllTests(t *testing.T) {
+	t.Parallel()
+	var workflows strings.Builder
+	paths, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		workflows.Write(readFile(t, filepath.Join(".github", "workflows", filepath.Base(path))))
+	}
+	targets := regexp.MustCompile(`(?m)^(test-[a-z-]+):`).FindAllStringSubmatch(string(readFile(t, "Makefile")), -1)
+	if len(targets) < 10 {
+		t.Fatalf("%d targets in the Makefile", len(targets))
+	}
+	for _, target := range targets {
+		if !regexp.MustCompile(`[[, ]` + target[1] + `(,|\]|\n)`).MatchString(workflows.String()) {
+			t.Errorf("no workflow runs `make %s`", target[1])
+		}
+	}
+}
+
 // TestKeylessSigningScript checks that the script of the release workflow reads the files that hack/cmd/release writes.
 func TestKeylessSigningScript(t *testing.T) {
 	t.Parallel()
