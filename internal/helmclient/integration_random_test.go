@@ -41,10 +41,11 @@ type randomStep struct {
 	kind randomKind
 	// party is the index of the party whose manager acts.
 	party int
-	// at is the request of the action before which meanwhile happens. kill ends the manager at this request.
-	at        int
-	kill      bool
-	meanwhile randomKind
+	// at is the request of the action before which meanwhile happens. kill ends the manager at this request. sent means
+	// that the API server still receives this request, and only the response is lost.
+	at         int
+	kill, sent bool
+	meanwhile  randomKind
 }
 
 type randomKind string
@@ -62,6 +63,7 @@ const (
 	rollback   randomKind = "helm rollback"
 	correct    randomKind = "edit an object and correct it"
 	waitLong   randomKind = "wait for 20 minutes"
+	sameActs   randomKind = "the next leader of the same manager acts"
 	otherActs  randomKind = "the other manager acts"
 	otherStale randomKind = "the other manager acts on a remembered decision"
 	otherTakes randomKind = "the other HelmOp takes the release over"
@@ -104,7 +106,7 @@ metadata:
 func (s randomStep) String() string {
 	text := fmt.Sprintf("%s (%d)", s.kind, s.party)
 	if s.kill {
-		text += fmt.Sprintf(", killed at request %d", s.at)
+		text += fmt.Sprintf(", killed at request %d (sent: %t)", s.at, s.sent)
 	}
 	if s.meanwhile != nothing {
 		text += fmt.Sprintf(", at request %d: %s", s.at, s.meanwhile)
@@ -124,7 +126,7 @@ func randomPlan(r *rand.Rand, setting randomSetting) []randomStep {
 	} else {
 		kinds = append(kinds, handOn, handOn, handOnSame, handOnSame)
 	}
-	within := []randomKind{nothing, nothing, otherActs, otherActs, otherActs, otherStale}
+	within := []randomKind{nothing, nothing, otherActs, otherActs, otherActs, otherStale, sameActs, sameActs}
 	if r.IntN(2) == 0 {
 		kinds, within = append(kinds, upgrade, uninstall, rollback), append(within, upgrade, uninstall)
 	}
@@ -148,6 +150,7 @@ func randomPlan(r *rand.Rand, setting randomSetting) []randomStep {
 		if setting.contest && s.meanwhile == otherTakes {
 			s.meanwhile = otherActs
 		}
+		s.sent = s.kill && r.IntN(2) == 0
 		steps[i] = s
 	}
 	return steps
@@ -336,7 +339,7 @@ func (r *randomRound) interrupted(s randomStep) {
 					r.meanwhile(s)
 				}
 				if s.kill && n >= s.at {
-					return nil, helmtest.ErrCut
+					return nil, cutRequest(base, req, s.sent && n == s.at)
 				}
 			}
 			return base.RoundTrip(req)
@@ -363,6 +366,17 @@ func (r *randomRound) interrupted(s randomStep) {
 	p.reconnect(-1)
 }
 
+// cutRequest returns the error of a request whose response is lost. If the request is sent, the API server carries it
+// out.
+func cutRequest(base http.RoundTripper, req *http.Request, sent bool) error {
+	if sent {
+		if response, err := base.RoundTrip(req); err == nil {
+			_ = response.Body.Close()
+		}
+	}
+	return helmtest.ErrCut
+}
+
 func (r *randomRound) meanwhile(s randomStep) {
 	other := r.parties[1-s.party]
 	// A running action is recent. The earlier lead of the clock does not apply.
@@ -370,6 +384,8 @@ func (r *randomRound) meanwhile(s randomStep) {
 	r.later = 0
 	defer func() { r.later = later }()
 	switch s.meanwhile {
+	case sameActs:
+		r.nextLeaderActs(r.parties[s.party])
 	case otherActs:
 		r.actNow(other)
 	case otherStale:
@@ -386,6 +402,15 @@ func (r *randomRound) meanwhile(s randomStep) {
 		r.kept = nil
 	}
 	r.noteKept()
+}
+
+// nextLeaderActs makes another process of the party's manager decide and act. The action of the former leader is frozen,
+// and continues afterwards.
+func (r *randomRound) nextLeaderActs(p *randomParty) {
+	former := *p.bench
+	p.reconnect(-1)
+	r.actNow(p)
+	*p.bench = former
 }
 
 func (r *randomRound) helm(p *randomParty, kind randomKind, wrap func(http.RoundTripper) http.RoundTripper) {
@@ -616,9 +641,10 @@ func isRepeated(newer, older model.Record) bool {
 
 // TestIntegrationRandom makes two HelmOps, each with its own manager, hand over a release repeatedly and change the
 // release. They also act on observations of earlier steps, and correct edited objects. Managers are killed between
-// requests. In half of the rounds, a person uses the helm command, and in half of them, the chart has a hook. In a
-// third of the rounds, both HelmOps want the release at the same time. In the end, one HelmOp has exactly one release
-// with all its objects. HelmOp deleted no object that its owner desired.
+// requests, and responses are lost. A frozen leader continues after the next leader has acted. In half of the rounds, a
+// person uses the helm command, and in half of them, the chart has a hook. In a third of the rounds, both HelmOps want
+// the release at the same time. In the end, one HelmOp has exactly one release with all its objects. HelmOp deleted no
+// object that its owner desired.
 //
 // HELMOP_ROUNDS is the number of rounds. A failure prints HELMOP_SEED, which repeats a round.
 func TestIntegrationRandom(t *testing.T) {
