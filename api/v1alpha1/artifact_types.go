@@ -344,7 +344,8 @@ type ArtifactReference struct {
 	// version than the current version. For example, this happens if the current
 	// tag is deleted in the registry. With true, HelmOp installs the older
 	// version. With false, HelmOp keeps the current version until the registry has
-	// a newer version or spec.source changes. Default: false.
+	// a newer version, or spec.source no longer matches the current version.
+	// Default: false.
 	// +optional
 	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
 

@@ -17,7 +17,8 @@ import (
 // resolve sets the artifacts of the references of the HelmOp. If a registry fails, it uses the last known artifacts.
 func (r *Reconciler) resolve(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
-	input := resolution.Input{Newest: scope.revisions.Newest()}
+	input := resolution.Input{Newest: scope.revisions.Newest(),
+		Releases: func() ([]*addonsv1.HelmOpRelease, error) { return r.children(ctx, helmOp) }}
 	if scope.variants, scope.variantsErr = render.NewVariants(&helmOp.Spec); scope.variantsErr == nil {
 		input.Others, input.IsComplete = scope.variants.References(), true
 	}

@@ -5,8 +5,10 @@ package resolution
 
 import (
 	"fmt"
+	"maps"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
@@ -51,4 +53,31 @@ func recordedArtifact(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision, 
 	}
 	return &addonsv1.ArtifactStatus{ResolvedArtifact: *recorded, SourceDigest: l.source,
 		ResolvedAt: newest.Status.StartedAt}
+}
+
+// installedArtifact returns the artifact with the highest tag that the HelmOp has assigned to a release, of the tags of
+// the same repository that a range or filter matches. It returns nil if there is none. After a restore without
+// HelmOpRevisions, only the releases show which tags the registry had. The result has only a tag and a digest: the
+// releases do not show whether an archive was replaced.
+func installedArtifact(p *pass, l *lookup) (*addonsv1.ArtifactStatus, error) {
+	reference := oci.Reference{Semver: l.key.ref.Semver, TagFilter: l.key.ref.TagFilter}
+	if reference == (oci.Reference{}) {
+		return nil, nil
+	}
+	releases, err := p.input.Releases()
+	if err != nil {
+		return nil, err
+	}
+	url := apiutil.ArtifactURL(&p.helmOp.Spec.Source)
+	digests := map[string]string{}
+	for _, release := range releases {
+		if artifact := &release.Spec.Artifact; artifact.URL == url && artifact.Tag != "" {
+			digests[artifact.Tag] = artifact.Digest
+		}
+	}
+	tag, err := reference.ChooseVersion(url, maps.Keys(digests))
+	if err != nil {
+		return nil, nil // The range matches none of the tags, or is not valid. The lookup reports the latter.
+	}
+	return &addonsv1.ArtifactStatus{ResolvedArtifact: addonsv1.ResolvedArtifact{Tag: tag, Digest: digests[tag]}}, nil
 }

@@ -6,8 +6,12 @@ package resolution
 import (
 	"errors"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 )
@@ -112,5 +116,60 @@ func TestRecordedArtifact(t *testing.T) {
 		if before := recordedArtifact(helmOp, revision, l); before != nil {
 			t.Errorf("%s: the artifact in use is %+v", name, before)
 		}
+	}
+}
+
+// TestNewHelmOpKeepsTagsOfReleases resolves a range of a HelmOp without a status and without revisions. The HelmOp has
+// releases, and the registry lists no tag that is higher than 1.0.0.
+func TestNewHelmOpKeepsTagsOfReleases(t *testing.T) {
+	t.Parallel()
+	const url, digest = "oci://registry.example/charts/hello", "sha256:1"
+	installed := func(url, tag, digest string) *addonsv1.HelmOpRelease {
+		release := &addonsv1.HelmOpRelease{}
+		release.Spec.Artifact = addonsv1.ResolvedArtifact{URL: url, Tag: tag, Digest: digest}
+		return release
+	}
+	anyVersion := addonsv1.ArtifactReference{Semver: ">=0.1"}
+	for name, tc := range map[string]struct {
+		ref      addonsv1.ArtifactReference
+		releases []*addonsv1.HelmOpRelease
+		isKept   bool
+	}{
+		"no releases": {ref: anyVersion},
+		"a higher tag beside lower tags": {ref: anyVersion, isKept: true, releases: []*addonsv1.HelmOpRelease{
+			installed(url, "0.9.0", "sha256:0"), installed(url, "1.10.0", "sha256:3"), installed(url, "1.9.0", "sha256:2")}},
+		"the same tag":         {ref: anyVersion, releases: []*addonsv1.HelmOpRelease{installed(url, "1.0.0", digest)}},
+		"a moved tag":          {ref: anyVersion, releases: []*addonsv1.HelmOpRelease{installed(url, "1.0.0", "sha256:0")}},
+		"a tag with a digest":  {ref: anyVersion, releases: []*addonsv1.HelmOpRelease{installed(url, "2.0.0", digest)}},
+		"a digest without tag": {ref: anyVersion, releases: []*addonsv1.HelmOpRelease{installed(url, "", "sha256:3")}},
+		"another repository":   {ref: anyVersion, releases: []*addonsv1.HelmOpRelease{installed(url+"s", "2.0.0", "sha256:3")}},
+		"a tag outside of the range": {ref: addonsv1.ArtifactReference{Semver: "<2"},
+			releases: []*addonsv1.HelmOpRelease{installed(url, "2.0.0", "sha256:3")}},
+		"allowed": {ref: addonsv1.ArtifactReference{Semver: ">=0.1", AllowDowngrade: true},
+			releases: []*addonsv1.HelmOpRelease{installed(url, "2.0.0", "sha256:3")}},
+		"a fixed tag": {ref: controllertest.Tagged("stable"),
+			releases: []*addonsv1.HelmOpRelease{installed(url, "2.0.0", "sha256:3")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newResolver(t)
+			helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Ref: tc.ref,
+				Interval: metav1.Duration{Duration: time.Minute}})
+			r.releases = tc.releases
+			for range 2 {
+				// A second lookup does not accept the tag, either.
+				outcome := r.pass(t, helmOp)
+				if isKept := outcome.Artifact == nil; isKept != tc.isKept {
+					t.Errorf("the artifact is %+v", outcome.Artifact)
+				}
+				r.clock = r.clock.Add(time.Hour)
+			}
+			status, reason := metav1.ConditionTrue, addonsv1.ResolvedReason
+			if tc.isKept {
+				status, reason = metav1.ConditionFalse, addonsv1.DowngradeRefusedReason
+				expectMessage(t, helmOp, addonsv1.ResolvedCondition, `no longer lists tag "1.10.0"`)
+			}
+			expectCondition(t, helmOp, addonsv1.ResolvedCondition, status, reason)
+		})
 	}
 }

@@ -74,6 +74,10 @@ type Input struct {
 
 	// Newest is the newest revision; nil if there is none.
 	Newest *addonsv1.HelmOpRevision
+
+	// Releases returns the releases of the HelmOp. Resolve calls Releases only if neither the status of the HelmOp nor
+	// Newest has an artifact for a range.
+	Releases func() ([]*addonsv1.HelmOpRelease, error)
 }
 
 // pass is the state of one call of Resolve.
@@ -115,6 +119,9 @@ type lookup struct {
 	// known is the last known artifact of the reference, for the current source; nil if there is none.
 	known *addonsv1.ArtifactStatus
 
+	// inUse is the artifact to which the result must not be a downgrade; nil if there is none.
+	inUse *addonsv1.ArtifactStatus
+
 	// lastResult is the result of the last lookup with the same key. hasFailedBefore is true if this lookup failed.
 	lastResult      lookupResult
 	hasFailedBefore bool
@@ -150,7 +157,9 @@ func (r *Resolver) Resolve(ctx context.Context, helmOp *addonsv1.HelmOp, input I
 	}
 	var open []*lookup
 	for _, l := range lookups {
-		r.loadCached(p, l)
+		if err := r.loadCached(p, l); err != nil {
+			return nil, err
+		}
 		if !r.isUpToDate(p, l) {
 			open = append(open, l)
 		}
@@ -233,10 +242,10 @@ func readAccess(ctx context.Context, reader *references.Reader, helmOp *addonsv1
 	return a, err
 }
 
-// loadCached sets the last known artifact and the last result of a lookup. An artifact in memory or in the newest
+// loadCached sets the last known artifact, the artifact in use and the last result of a lookup. An artifact in memory or in the newest
 // revision has priority over an older artifact in the status, because the last write of the status may have failed, or
 // the manager stopped before it. With the older artifact, every Cluster would return to the previous artifact.
-func (r *Resolver) loadCached(p *pass, l *lookup) {
+func (r *Resolver) loadCached(p *pass, l *lookup) (err error) {
 	l.known = artifactOfSource(&p.helmOp.Status, l.source)
 	l.lastResult, l.hasFailedBefore, _ = r.schedule.lastResult(l.key, l.lookupKey)
 	recorded := recordedArtifact(p.helmOp, p.input.Newest, l)
@@ -251,6 +260,14 @@ func (r *Resolver) loadCached(p *pass, l *lookup) {
 	if isNewer {
 		l.known = cached
 	}
+	if l.inUse = l.known; l.inUse == nil {
+		// After a move or a restore, the status is empty.
+		l.inUse = recorded
+	}
+	if l.inUse == nil {
+		l.inUse, err = installedArtifact(p, l)
+	}
+	return err
 }
 
 // isUpToDate reports whether no request is due. Either the interval since the last lookup has not passed, or another
@@ -349,12 +366,8 @@ func resolve(ctx context.Context, registry Registry, verifier verify.Verifier, a
 func (r *Resolver) storeResult(p *pass, l *lookup, found resolved, err error, at time.Time) {
 	helmOp := p.helmOp
 	if err == nil {
-		inUse := l.known
-		if inUse == nil {
-			// After a move or a restore, the status is empty.
-			inUse = recordedArtifact(helmOp, p.input.Newest, l)
-		}
-		err = errors.Join(checkDowngrade(l.key.ref, inUse, &found.artifact), checkMoved(l.key.ref, inUse, &found.artifact))
+		err = errors.Join(checkDowngrade(l.key.ref, l.inUse, &found.artifact),
+			checkMoved(l.key.ref, l.inUse, &found.artifact))
 	}
 	l.result.verified, l.result.isFresh = verifiedCondition(helmOp, l, found, err)
 	entry := scheduleEntry{lookupKey: l.lookupKey, fixed: l.key.ref.Digest != ""}

@@ -116,6 +116,7 @@ type resolver struct {
 	*Resolver
 	registry *registryDouble
 	verifier *verifierDouble
+	releases []*addonsv1.HelmOpRelease
 	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
 	clock    time.Time
 }
@@ -151,7 +152,7 @@ func chartArtifact(digest string) oci.Artifact {
 // pass resolves the references of a HelmOp, and writes the outcome into the HelmOp.
 func (r *resolver) pass(t *testing.T, helmOp *addonsv1.HelmOp) *Outcome {
 	t.Helper()
-	var input Input
+	input := Input{Releases: func() ([]*addonsv1.HelmOpRelease, error) { return r.releases, nil }}
 	if variants, err := render.NewVariants(&helmOp.Spec); err == nil {
 		input.Others, input.IsComplete = variants.References(), true
 	}
