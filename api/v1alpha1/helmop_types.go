@@ -171,8 +171,9 @@ type HelmOpSpec struct {
 	// maxDeletions limits how many releases HelmOp deletes at once because their
 	// Clusters are no longer selected. The value is a number, or a percentage of
 	// the existing releases, rounded down and at least 1. Example: 10 or "25%".
-	// Default: the larger of 25% and 3. With 0, every deletion waits for a
-	// confirmation. With "100%", no deletion waits.
+	// Default: the larger of 25% and 3, but never all releases if there is more
+	// than one. With 0, every deletion waits for a confirmation. With "100%", no
+	// deletion waits.
 	//
 	// If HelmOp would delete more releases, all of these deletions wait until a
 	// user confirms them with the annotation
@@ -182,7 +183,8 @@ type HelmOpSpec struct {
 	// deleted or under deletion, or whose HelmOp is deleted.
 	//
 	// With managementCluster, maxDeletions limits how many objects an upgrade, a
-	// rollback or an uninstallation deletes, unless the HelmOp is deleted. If
+	// rollback or an uninstallation deletes, unless the HelmOp is deleted. The
+	// default is then the larger of 25% and 3, also if these are all objects. If
 	// this action would delete a Namespace, a CustomResourceDefinition or an
 	// object of Cluster API or its providers, the action always waits for a
 	// confirmation, unless maxDeletions is "100%". Templates of Cluster API are

@@ -41,6 +41,16 @@ func Limit(value *intstr.IntOrString, total int) int {
 	return max(1, total*percent/100)
 }
 
+// fleetLimit returns the limit for the releases of a HelmOp. Without a value, HelmOp never deletes all releases at once
+// if there is more than one: a typo in a selector unselects all Clusters, and in a small fleet these are at most 3.
+func fleetLimit(value *intstr.IntOrString, total int) int {
+	limit := Limit(value, total)
+	if value == nil && total > 1 {
+		limit = min(limit, total-1)
+	}
+	return limit
+}
+
 // State is the state that is stored between two decisions. The zero value means that there were no deletions.
 type State struct {
 	// Recent is the number of deletions that began without a confirmation, each less than Window after the previous one,
@@ -103,7 +113,7 @@ func Decide(in Input) Decision {
 	s := in.State.Current(in.Now)
 	pending := len(in.Pending)
 	total := in.Total + s.Recent
-	d := Decision{Total: total, Limit: Limit(in.Max, total)}
+	d := Decision{Total: total, Limit: fleetLimit(in.Max, total)}
 	if pending == 0 {
 		s.WaitingSince, s.MostWaiting = time.Time{}, 0
 		d.State = s

@@ -49,6 +49,30 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+func TestFleetLimit(t *testing.T) {
+	t.Parallel()
+	three, all := intstr.FromInt32(3), intstr.FromString("100%")
+	for name, tc := range map[string]struct {
+		value       *intstr.IntOrString
+		total, want int
+	}{
+		"one release":         {total: 1, want: 3},
+		"two":                 {total: 2, want: 1},
+		"three":               {total: 3, want: 2},
+		"four":                {total: 4, want: 3},
+		"a quarter":           {total: 40, want: 10},
+		"two, with a number":  {value: &three, total: 2, want: 3},
+		"two, without limits": {value: &all, total: 2, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := fleetLimit(tc.value, tc.total); got != tc.want {
+				t.Errorf("limit %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
 // fleet has 40 objects. Some of them will be deleted. confirmed has the marks of the objects.
 type fleet struct {
 	state     State
@@ -181,6 +205,31 @@ func TestDecide(t *testing.T) {
 			}
 			if !f.state.WaitingSince.IsZero() || f.state.MostWaiting != 0 {
 				t.Errorf("something still waits: %+v", f.state)
+			}
+		},
+		"a small fleet keeps its last release": func(t *testing.T, f *fleet) {
+			f.total, f.pending = 2, names(0, 2)
+			d := f.decide("", all)
+			if !d.Held || d.Lost != 2 || d.Limit != 1 {
+				t.Fatalf("both releases of 2 are deleted: %+v", d)
+			}
+			if d := f.decide(d.Confirmation, 1); d.Held || f.decide("", 1).Held {
+				t.Errorf("the confirmed deletions wait: %+v", d)
+			}
+			// Without a confirmation, the second of two deletions waits until the first is no longer recent.
+			f.state, f.total, f.pending = State{}, 2, names(0, 1)
+			if d := f.decide("", all); d.Held {
+				t.Errorf("1 of 2 waits: %+v", d)
+			}
+			f.pending = names(1, 2)
+			if d := f.decide("", all); !d.Held || d.Total != 2 {
+				t.Errorf("the second of 2 does not wait: %+v", d)
+			}
+			f.pending = nil
+			f.decide("", all)
+			f.now, f.pending = f.now.Add(Window), names(1, 2)
+			if d := f.decide("", all); d.Held {
+				t.Errorf("the last release waits: %+v", d)
 			}
 		},
 		"a confirmation does not confirm more": func(t *testing.T, f *fleet) {
