@@ -73,7 +73,7 @@ func TestTemplateErrors(t *testing.T) {
 			ReasonRenderFailed, "incompatible types for comparison"},
 		"not UTF-8": {"a: {{ b64dec \"/w==\" | toJson }}", ReasonInvalidValues, "toJson: is not UTF-8 text"},
 		"not YAML": {"a: [\n{{ .Cluster.metadata.labels.secret }}", ReasonInvalidValues,
-			"of the YAML it yields: is not valid YAML"},
+			"line 2 of the YAML it yields: is not valid YAML: did not find expected ',' or ']'"},
 		"not a map": {"- {{ .Cluster.metadata.labels.secret }}", ReasonInvalidValues, "is not a map of values"},
 		"a key twice": {"a: 1\n{{ .Cluster.metadata.labels.secret }}: 1\n{{ .Cluster.metadata.labels.secret }}: 2",
 			ReasonInvalidValues, "line 3 of the YAML it yields: gives a key twice"},
@@ -344,5 +344,43 @@ func TestParseErrorsDoNotNameTheTemplate(t *testing.T) {
 	_, err := Compile(Spec{ReleaseName: "a", ReleaseNamespace: "b", ValuesTemplate: "a: 1\nb: {{ .x\n"})
 	if err == nil || strings.Contains(err.Error(), rootName) || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("got %v, want an error that names line 2 and no template", err)
+	}
+}
+
+// TestYAMLErrorsNameLineAndCause checks the lines of errors of the YAML library, which counts some lines from 0.
+func TestYAMLErrorsNameLineAndCause(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]struct {
+		line  int
+		cause string
+	}{
+		"a: b: c\n":                       {1, "mapping values are not allowed in this context"},
+		"a: 1\nb: 2\n c: 3\nd: 4\n":       {3, "mapping values are not allowed in this context"},
+		"a: 1\n\tb: 2\n":                  {2, "found a tab character that violates indentation"},
+		"a: 1\nb: @x\n":                   {2, "found character that cannot start any token"},
+		"a: 1\nb: 'x\nc: 2\n":             {2, "found unexpected end of stream"},
+		"a: 1\nb: [1\nc: 2\nd: 3\n":       {2, "did not find expected ',' or ']'"},
+		"a: {b: 1 c: 2}\n":                {1, "did not find expected ',' or '}'"},
+		"a: 1\nb: }\n":                    {2, "did not find expected node content"},
+		"a: 1\nb:\n  c: 1\n d: 2\ne: 3\n": {4, "did not find expected key"},
+		"a: [\n":                          {1, "did not find expected node content"},
+		"- a\nb: 1\n":                     {2, "did not find expected '-' indicator"},
+		"a: [\nx":                         {2, "did not find expected ',' or ']'"},
+		"a: 1\nb: *unknown\n":             {0, ""},
+		"a: 1\nb: \x01\n":                 {0, ""},
+	} {
+		_, err := ParseValues([]byte(data))
+		var got *fault
+		if !errors.As(err, &got) {
+			t.Errorf("%q: %v", data, err)
+			continue
+		}
+		cause := "is not valid YAML"
+		if want.cause != "" {
+			cause += ": " + want.cause
+		}
+		if got.line != want.line || got.cause != cause {
+			t.Errorf("%q: line %d: %s, want line %d: %s", data, got.line, got.cause, want.line, cause)
+		}
 	}
 }

@@ -31,7 +31,29 @@ type yamlReader struct {
 // rendering. The error contains no data.
 func ParseValues(data []byte) (map[string]any, error) { return new(yamlReader).readMap(string(data)) }
 
-var yamlErrorLine = regexp.MustCompile(`\bline (\d+)\b`)
+var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+
+// yamlCauses are the errors of the YAML library that contain no text of the document. The value is the number to add to
+// the line in the error. The library counts lines from 0. It adds 1 only to the lines of its scanner, and not to those
+// of its parser. It omits the line 0.
+var yamlCauses = map[string]int{
+	"did not find expected key":              1,
+	"did not find expected node content":     1,
+	"did not find expected ',' or ']'":       1,
+	"did not find expected ',' or '}'":       1,
+	"did not find expected '-' indicator":    1,
+	"did not find expected <document start>": 1,
+
+	"block sequence entries are not allowed in this context":       0,
+	"could not find expected ':'":                                  0,
+	"found a tab character that violates indentation":              0,
+	"found a tab character where an indentation space is expected": 0,
+	"found character that cannot start any token":                  0,
+	"found unexpected end of stream":                               0,
+	"found unknown escape character":                               0,
+	"mapping keys are not allowed in this context":                 0,
+	"mapping values are not allowed in this context":               0,
+}
 
 // readMap parses a document that must be a map. The result of an empty document is an empty map.
 func (r *yamlReader) readMap(data string) (map[string]any, error) {
@@ -48,7 +70,8 @@ func (r *yamlReader) readMap(data string) (map[string]any, error) {
 	return nil, faultf(ReasonInvalidValues, "is not a map of values")
 }
 
-// read parses a document. Its errors contain a line, but no text of the document, because the text may be secret.
+// read parses a document. Its errors contain a line and a cause, but no text of the document, because the text may be
+// secret.
 func (r *yamlReader) read(data string) (v any, err error) {
 	if len(data) > maxDocumentBytes {
 		return nil, faultf(ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
@@ -71,21 +94,29 @@ func (r *yamlReader) read(data string) (v any, err error) {
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
-		return nil, yamlFault(err)
+		return nil, yamlFault(data, err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		if err != nil {
-			return nil, yamlFault(err)
+			return nil, yamlFault(data, err)
 		}
 		return nil, faultf(ReasonInvalidValues, "has more than one YAML document")
 	}
 	return r.value(&doc, 0)
 }
 
-func yamlFault(err error) *fault {
+// yamlFault converts an error of the YAML library. The line of an error at the end of the document is its last line.
+func yamlFault(data string, err error) *fault {
 	f := faultf(ReasonInvalidValues, "is not valid YAML")
-	if m := yamlErrorLine.FindStringSubmatch(err.Error()); m != nil {
-		f.line, _ = strconv.Atoi(m[1]) // the expression matches digits only; 0 means that the line is not known
+	parts := yamlError.FindStringSubmatch(err.Error())
+	if parts == nil {
+		return f
+	}
+	f.line, _ = strconv.Atoi(parts[1]) // the expression matches digits only; 0 means that the line is not known
+	if add, ok := yamlCauses[parts[2]]; ok {
+		last := strings.Count(strings.TrimRight(data, "\n"), "\n") + 1
+		f.cause += ": " + parts[2]
+		f.line = min(max(f.line+add, 1), last)
 	}
 	return f
 }
