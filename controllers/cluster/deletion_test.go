@@ -42,7 +42,7 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 			t.Fatal(err)
 		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex,
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex,
 		apiutil.ClustersOfRelease)
 	for _, object := range append(objects, controllertest.HoldingHelmOp()) {
 		builder.WithObjects(object.DeepCopyObject().(client.Object))
@@ -117,6 +117,14 @@ func TestPauseOfUserStopsDeletionHold(t *testing.T) {
 	}
 }
 
+// withPauseBy returns a Cluster whose deletion is held, with an entry of another field manager.
+func withPauseBy(operation metav1.ManagedFieldsOperationType, fields string) *clusterv1.Cluster {
+	cluster := controllertest.DeletingCluster(controllertest.HeldSince, true)
+	cluster.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone", Operation: operation,
+		APIVersion: clusterv1.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}}
+	return cluster
+}
+
 func TestDeletionHold(t *testing.T) {
 	t.Parallel()
 	moved := func(hold string, paused bool) *clusterv1.Cluster {
@@ -153,6 +161,22 @@ func TestDeletionHold(t *testing.T) {
 		"timed out": {cluster: controllertest.DeletingCluster(controllertest.HeldSince, true),
 			release: controllertest.HoldingRelease(time.Minute), hold: apiutil.DeletionHoldOver,
 			event: "Warning " + addonsv1.ClusterDeletionReleasedEvent},
+		"paused by an apply during the hold": {
+			cluster: withPauseBy(metav1.ManagedFieldsOperationApply, `{"f:spec":{"f:paused":{}}}`),
+			release: withoutAsking, hold: apiutil.DeletionHoldOver, paused: true,
+			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent + " No release holds the deletion of the Cluster any " +
+				`longer: the deletion continues. But the Cluster stays paused, because the field manager "someone" has ` +
+				"applied spec.paused: set spec.paused to false"},
+		"paused by an apply, timed out": {
+			cluster: withPauseBy(metav1.ManagedFieldsOperationApply, `{"f:spec":{"f:paused":{}}}`),
+			release: controllertest.HoldingRelease(time.Minute), hold: apiutil.DeletionHoldOver, paused: true,
+			event: "Warning " + addonsv1.ClusterDeletionReleasedEvent},
+		"another field applied": {
+			cluster: withPauseBy(metav1.ManagedFieldsOperationApply, `{"f:spec":{"f:topology":{"f:paused":{}}}}`),
+			release: withoutAsking, hold: apiutil.DeletionHoldOver, event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"paused by HelmOp only": {
+			cluster: withPauseBy(metav1.ManagedFieldsOperationUpdate, `{"f:spec":{"f:paused":{}}}`),
+			release: withoutAsking, hold: apiutil.DeletionHoldOver, event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
 		"hold is over": {cluster: controllertest.DeletingCluster(apiutil.DeletionHoldOver, false),
 			release: controllertest.HoldingRelease(time.Hour), hold: apiutil.DeletionHoldOver},
 		"hold continues after a restart": {cluster: controllertest.DeletingCluster(controllertest.HeldSince, true),

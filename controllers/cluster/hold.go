@@ -5,11 +5,13 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
@@ -60,15 +62,25 @@ func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases i
 	return nil
 }
 
-// endHold ends the hold of the deletion of a Cluster. late are the names of the releases that still exist.
+// endHold ends the hold of the deletion of a Cluster. late are the names of the releases that still exist. The Cluster
+// stays paused if another program has applied spec.paused meanwhile.
 func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []string) error {
+	if !apiutil.HoldOf(scope.cluster).IsOn() {
+		return nil
+	}
+	applier, err := r.pauseApplier(ctx, scope)
+	if err != nil {
+		return err
+	}
 	ended, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
 		cluster, err := apiutil.TypedCluster(object)
 		if err != nil || !apiutil.HoldOf(cluster).IsOn() {
 			return false, err
 		}
 		setAnnotation(object, addonsv1.DeletionHoldAnnotation, apiutil.DeletionHoldOver)
-		unstructured.RemoveNestedField(object.Object, "spec", "paused")
+		if applier == "" {
+			unstructured.RemoveNestedField(object.Object, "spec", "paused")
+		}
 		return true, nil
 	})
 	if err != nil {
@@ -77,15 +89,43 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 	if !ended {
 		return nil
 	}
-	slices.Sort(late)
 	message := "No release holds the deletion of the Cluster any longer: the deletion continues"
 	if len(late) > 0 {
+		slices.Sort(late)
 		message = fmt.Sprintf("The deletion of the Cluster continues, although %s not uninstalled in time: %s",
 			plural.Count(len(late), "release was", "releases were"),
 			strings.Join(late[:min(len(late), maxNamedReleases)], ", "))
 	}
+	if applier != "" {
+		message += fmt.Sprintf(". But the Cluster stays paused, because the field manager %q has applied spec.paused: set "+
+			"spec.paused to false", applier)
+	}
 	r.eventAt(scope, nil, eventType(len(late) > 0), addonsv1.ClusterDeletionReleasedEvent, "HoldDeletion", message)
 	return nil
+}
+
+// pauseApplier returns the field manager that has applied spec.paused of a Cluster; empty if there is none. HelmOp
+// never applies this field, and an applied value that HelmOp overwrites has no manager any more. So the manager applied
+// the field after the hold began. The cache has no managed fields, so pauseApplier reads the Cluster from the API
+// server.
+func (r *Reconciler) pauseApplier(ctx context.Context, scope *lifeScope) (string, error) {
+	live := apiutil.NewCluster()
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(scope.object), live); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	for _, entry := range live.GetManagedFields() {
+		if entry.Operation != metav1.ManagedFieldsOperationApply || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
+			continue
+		}
+		if _, owns, _ := unstructured.NestedFieldNoCopy(fields, "f:spec", "f:paused"); owns {
+			return entry.Manager, nil
+		}
+	}
+	return "", nil
 }
 
 // changeHold changes the current Cluster, and reports whether it changed anything. It first uses the cached Cluster,

@@ -10,6 +10,8 @@ import (
 
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -122,6 +124,52 @@ func TestDeletionIsHeldUntilReleasesAreUninstalled(t *testing.T) {
 	f.must(f.Get(t.Context(), client.ObjectKeyFromObject(bystander), bystander))
 	f.Expect(bystander.DeletionTimestamp).To(gomega.BeNil())
 	f.expectUnwritten(c)
+}
+
+// TestAppliedPauseOutlivesHold applies spec.paused during a hold that has set spec.paused. The field had another value
+// in an earlier apply of another program, which must not count.
+func TestAppliedPauseOutlivesHold(t *testing.T) {
+	t.Parallel()
+	for name, during := range map[string]bool{"applied before": false, "applied during the hold": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			c := f.cluster()
+			apply := func(owner string, paused bool) {
+				t.Helper()
+				applied := apiutil.NewCluster()
+				applied.SetNamespace(c.Namespace)
+				applied.SetName(c.Name)
+				f.must(unstructured.SetNestedField(applied.Object, paused, "spec", "paused"))
+				f.must(f.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(owner)))
+			}
+			apply("before", false)
+			release := f.release(f.helmOp("cni", func(s *addonsv1.HelmOpSpec) {
+				s.BeforeClusterDelete, s.ClusterCondition = &addonsv1.BeforeClusterDelete{}, "CNIReady"
+			}))
+			f.eventually(c, func(g gomega.Gomega) {
+				g.Expect(c).To(haveCondition("CNIReady", metav1.ConditionFalse, addonsv1.ProgressingReason))
+			})
+			f.must(f.Delete(t.Context(), c))
+			f.eventually(c, func(g gomega.Gomega) {
+				g.Expect(apiutil.HoldOf(c).IsOn()).To(gomega.BeTrue())
+				g.Expect(c.Spec.Paused).To(gomega.HaveValue(gomega.BeTrue()))
+			})
+			if during {
+				apply("user", true)
+			}
+			f.Eventually(func(g gomega.Gomega) {
+				g.Expect(f.Get(t.Context(), client.ObjectKeyFromObject(release), release)).To(gomega.Succeed())
+				g.Expect(release.DeletionTimestamp).NotTo(gomega.BeNil())
+			}).Should(gomega.Succeed())
+			f.uninstalled(release)
+			f.eventually(c, func(g gomega.Gomega) { g.Expect(apiutil.HoldOf(c).Over).To(gomega.BeTrue()) })
+			f.Expect(ptr.Deref(c.Spec.Paused, false)).To(gomega.Equal(during))
+			if during {
+				f.eventuallyEvent(addonsv1.ClusterDeletionReleasedEvent, "Normal", `the field manager "user"`)
+			}
+		})
+	}
 }
 
 // TestUpgradeIsHeldUntilReleaseIsReady follows an upgrade of a Cluster with a control plane, from the creation of the
