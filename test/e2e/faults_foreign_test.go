@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
 	"helm.sh/helm/v3/pkg/action"
@@ -14,6 +15,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/cli"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
@@ -134,6 +136,40 @@ func TestManualHelmChangesAreReverted(t *testing.T) {
 	w.eventuallyHello(releaseNamespace, "hello", desired)
 	s.eventually(helmOp, ready(1))
 	w.expectUntouched()
+}
+
+// TestManualUninstallationIsNotTakenOver uninstalls a release by Helm while a hook waits. HelmOp must not run the hook
+// again. It installs the release when the uninstallation has ended.
+func TestManualUninstallationIsNotTakenOver(t *testing.T) {
+	s := newScenario(t)
+	w := s.clusters(testbed.ClusterOptions{Name: "one"})[0]
+	k := w.newSlowRelease("slow", "pre-delete")
+	k.eventuallyReleased(k.helmOp, slowNamespace, "slow", 1)
+
+	uninstall := action.NewUninstall(w.helmUserIn(slowNamespace).config)
+	uninstall.Timeout = 10 * time.Minute
+	ended := make(chan error, 1)
+	go func() {
+		_, err := uninstall.Run("slow")
+		ended <- err
+	}()
+	held := k.eventuallyHeld("1 uninstalling")
+	s.retry(k.helmOp)
+	s.child(k.helmOp, "one", inState("Uninstalling"),
+		childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleasePendingReason),
+		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(conditions.GetMessage(child, addonsv1.ReleasedCondition)).To(
+				gomega.ContainSubstring("being uninstalled by the helm command"))
+		})
+	s.Expect(ended).NotTo(gomega.Receive())
+	k.complete(held)
+	s.Eventually(ended).WithContext(s.Context()).Should(gomega.Receive(gomega.Not(gomega.HaveOccurred())))
+	k.eventuallyRevisions(slowNamespace, "slow", "1 deployed")
+	k.eventuallyReleased(k.helmOp, slowNamespace, "slow", 1)
+	k.expectText("one")
+	s.eventually(k.helmOp, ready(1))
+	s.Expect(k.eventuallyJob("")).To(gomega.Equal(held), "the hook ran again")
+	k.expectUntouched()
 }
 
 // TestForeignRelease installs a release by Helm before a HelmOp with the same release name. HelmOp does not touch the
