@@ -88,8 +88,8 @@ const (
 	// RegistryRateLimitedReason: the registry limits the rate of requests.
 	RegistryRateLimitedReason = "RegistryRateLimited"
 
-	// ArtifactInvalidReason: the content is corrupt, too large or does not match its digest, or the manifests in it cannot
-	// be installed.
+	// ArtifactInvalidReason: the content is too large, or the manifests in it cannot be installed. During a lookup, also:
+	// the content is corrupt or does not match its digest.
 	ArtifactInvalidReason = "ArtifactInvalid"
 
 	// ReferenceNotFoundReason: a Secret or ConfigMap that the spec names, or a key of it, does not exist.
@@ -248,7 +248,8 @@ const (
 	// to a Cluster of another namespace cannot be checked.
 	ObjectReadFailedReason = "ObjectReadFailed"
 
-	// ArtifactFetchFailedReason: the chart cannot be pulled from the registry.
+	// ArtifactFetchFailedReason: the chart cannot be pulled from the registry. For example, the download broke off, or its
+	// content does not match the digest.
 	ArtifactFetchFailedReason = "ArtifactFetchFailed"
 
 	// FetchingArtifactReason: HelmOp pulls the artifact from the registry, parses the chart, or builds the kustomization

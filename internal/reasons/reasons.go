@@ -58,14 +58,19 @@ var verificationErrors = []namedError{
 // ArtifactErrors maps errors of the lookup, the pull and the verification of an artifact.
 var ArtifactErrors = slices.Concat(verificationErrors, registryErrors)
 
-// ChartErrors maps errors of loading a chart from a pulled artifact.
-var ChartErrors = []namedError{
+// chartErrors maps errors of loading a chart from a pulled artifact.
+var chartErrors = []namedError{
 	{bundle.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
 	{bundle.ErrTooLarge, addonsv1.ChartInvalidReason},
 	{bundle.ErrLimit, addonsv1.RenderLimitExceededReason},
 	{bundle.ErrInvalidChart, addonsv1.ChartInvalidReason},
 	{bundle.ErrInvalidManifests, addonsv1.ArtifactInvalidReason},
 }
+
+// pullErrors maps errors of pulling, verifying and loading an artifact. A lookup has found the digest of the artifact,
+// so other content is a failure of the download and not of the artifact.
+var pullErrors = slices.Concat(chartErrors, verificationErrors,
+	[]namedError{{ocierr.ErrIntegrity, addonsv1.ArtifactFetchFailedReason}}, registryErrors)
 
 // EngineErrors maps errors of the Helm engine in a workload cluster.
 var EngineErrors = []namedError{
@@ -100,7 +105,7 @@ func For(err error, named []namedError, fallback string) string {
 
 // ForChart returns the reason for an error of pulling, verifying or loading a chart.
 func ForChart(err error) string {
-	return For(err, ChartErrors, For(err, ArtifactErrors, addonsv1.ArtifactFetchFailedReason))
+	return For(err, pullErrors, addonsv1.ArtifactFetchFailedReason)
 }
 
 // passing are reasons of a Ready condition that is False, besides [apiutil.ProgressReasons], that pass without a change
@@ -119,6 +124,20 @@ var passing = map[string]bool{
 
 // IsPassing reports whether the state with a reason passes without a change by a user.
 func IsPassing(reason string) bool { return apiutil.ProgressReasons[reason] || passing[reason] }
+
+// notPulled are the other reasons of a release whose artifact cannot be pulled. They say nothing about the HelmOp
+// revision: the revision has the digest of the artifact, so the registry had the artifact. The cause may be the ingress
+// of the registry, an expired certificate or password, or the disk of the manager.
+var notPulled = map[string]bool{
+	addonsv1.RegistryAuthenticationFailedReason: true,
+	addonsv1.RegistryCertificateInvalidReason:   true,
+	addonsv1.ArtifactNotFoundReason:             true,
+	addonsv1.ArtifactFetchFailedReason:          true,
+}
+
+// IsWaiting reports whether a release that is not Ready for a reason only waits. HelmOp has changed nothing in its
+// Cluster, and the reason says nothing about its HelmOp revision.
+func IsWaiting(reason string) bool { return IsPassing(reason) || notPulled[reason] }
 
 // ForRendering returns the reason for an error of rendering the templates of a HelmOp for a Cluster.
 func ForRendering(err error) string {

@@ -77,7 +77,7 @@ func Health(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 		}
 		return rollout.HealthReady, since
 	case ready.Status == metav1.ConditionFalse &&
-		(hasFailed(child) && !unrelated[ready.Reason] || !reasons.IsPassing(ready.Reason)):
+		(hasFailed(child) && !unrelated[ready.Reason] || !reasons.IsWaiting(ready.Reason)):
 		return rollout.HealthFailed, time.Time{}
 	default:
 		return rollout.HealthProgressing, time.Time{}
@@ -103,8 +103,7 @@ func IsUnderWay(child *addonsv1.HelmOpRelease) bool {
 }
 
 // hasFailed reports whether the last attempt failed, and changed something in the cluster, with the current spec.
-// Before such an attempt, a registry that does not answer or another Helm action says nothing about the HelmOp
-// revision.
+// Before such an attempt, a failed pull or another Helm action says nothing about the HelmOp revision.
 func hasFailed(child *addonsv1.HelmOpRelease) bool {
 	return child.Status.Failures > 0 && child.Status.LastAttemptedGeneration == child.Generation
 }

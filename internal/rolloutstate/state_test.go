@@ -11,7 +11,11 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
@@ -46,7 +50,12 @@ func TestCacheByGeneration(t *testing.T) {
 	}
 }
 
-// TestHealthOfWaitingRelease checks that a release does not count as failed while it waits for a registry or for
+// reasonOfPull returns the reason of a release whose artifact cannot be pulled because of an error of a kind.
+func reasonOfPull(kind error) string {
+	return reasons.ForChart(&ocierr.Error{Op: "get blob", Kind: kind})
+}
+
+// TestHealthOfWaitingRelease checks that a release does not count as failed while it waits for its artifact or for
 // another Helm action, unless it failed before with the same spec.
 func TestHealthOfWaitingRelease(t *testing.T) {
 	t.Parallel()
@@ -63,10 +72,20 @@ func TestHealthOfWaitingRelease(t *testing.T) {
 		"updating":                          {reason: addonsv1.UpdatingReason},
 		"registry does not answer":          {reason: addonsv1.RegistryUnreachableReason},
 		"registry limits requests":          {reason: addonsv1.RegistryRateLimitedReason},
+		"connection breaks":                 {reason: reasonOfPull(ocierr.ErrIntegrity)},
+		"disk of the manager is full":       {reason: reasonOfPull(ocierr.ErrStore)},
+		"answer of another server":          {reason: reasonOfPull(ocierr.ErrUnexpected)},
+		"ingress without a backend":         {reason: reasonOfPull(ocierr.ErrNotFound)},
+		"password expired":                  {reason: reasonOfPull(ocierr.ErrUnauthorized)},
+		"certificate expired":               {reason: reasonOfPull(ocierr.ErrTLS)},
+		"artifact too large":                {reason: reasonOfPull(ocierr.ErrTooLarge), want: rollout.HealthFailed},
+		"manifests invalid":                 {reason: reasonOfPull(bundle.ErrInvalidManifests), want: rollout.HealthFailed},
+		"signature untrusted":               {reason: reasonOfPull(verification.ErrUntrusted), want: rollout.HealthFailed},
 		"another Helm action":               {reason: addonsv1.ReleasePendingReason},
 		"Helm's records cannot be read":     {reason: addonsv1.ObservationFailedReason, want: rollout.HealthFailed},
 		"another Helm action after failure": {addonsv1.ReleasePendingReason, failedWith(2), rollout.HealthFailed},
 		"registry after failure":            {addonsv1.RegistryUnreachableReason, failedWith(2), rollout.HealthFailed},
+		"broken pull after failure":         {reasonOfPull(ocierr.ErrIntegrity), failedWith(2), rollout.HealthFailed},
 		"updating after failure":            {addonsv1.UpdatingReason, failedWith(2), rollout.HealthFailed},
 		"dependencies after failure":        {addonsv1.WaitingForDependenciesReason, failedWith(2), rollout.HealthFailed},
 		"deleting after failure":            {reason: addonsv1.DeletingReason, before: failedWith(2)},

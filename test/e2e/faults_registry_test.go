@@ -14,6 +14,7 @@ import (
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
@@ -225,4 +226,40 @@ func TestChartCannotBePulled(t *testing.T) {
 		w.eventuallyRevisions(releaseNamespace, name, "1 deployed")
 	}
 	s.Expect(r.Counts().BlobGets).To(gomega.BeNumerically("<=", 2), "one pull of the chart, and of its configuration")
+}
+
+// TestRolloutWaitsForPull truncates each download of a new version during its rollout. The rollout must not end, change
+// a Cluster, or return to the former version. It goes on by itself when the registry is repaired.
+func TestRolloutWaitsForPull(t *testing.T) {
+	s := newScenario(t)
+	r := s.ownRegistry()
+	s.pushUnique(r, chartRepository, "1.0.0")
+	workloads := s.clusters(testbed.ClusterOptions{Name: "one"}, testbed.ClusterOptions{Name: "two"})
+	helmOp := s.noteFrom(r, "note", chartRepository, addonsv1.ArtifactReference{Semver: "1.x"})
+	helmOp.Spec.Rollout = &addonsv1.Rollout{OnFailure: addonsv1.RolloutFailureActionRollback}
+	s.create(helmOp)
+	s.eventually(helmOp, inPhase(1, addonsv1.RolloutPhaseComplete), ready(2))
+
+	end, err := r.Fail(registry.Fault{Mode: registry.Truncate, Match: registry.In(chartRepository, registry.BlobGet)})
+	s.must(err)
+	s.pushUnique(r, chartRepository, "1.1.0")
+	s.eventually(helmOp, inPhase(2, addonsv1.RolloutPhaseProgressing), func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		g.Expect(h.Status.Failures).To(gomega.ContainElement(gomega.And(
+			gomega.HaveField("Reason", addonsv1.ArtifactFetchFailedReason),
+			gomega.HaveField("Message", gomega.ContainSubstring("content does not match its digest")))))
+	})
+	s.Consistently(func(g gomega.Gomega, ctx context.Context) {
+		current := &addonsv1.HelmOp{}
+		g.Expect(s.client.Get(ctx, client.ObjectKeyFromObject(helmOp), current)).To(gomega.Succeed())
+		inPhase(2, addonsv1.RolloutPhaseProgressing)(g, current)
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+	for _, w := range workloads {
+		w.eventuallyRevisions(releaseNamespace, "note", "1 deployed")
+	}
+
+	end()
+	s.eventually(helmOp, inPhase(2, addonsv1.RolloutPhaseComplete), ready(2))
+	for _, w := range workloads {
+		w.eventuallyRevisions(releaseNamespace, "note", "1 superseded", "2 deployed")
+	}
 }

@@ -326,14 +326,14 @@ func sourceFaults(s *scenario) map[string]sourceFault {
 		"truncated-manifest": {fault: registry.Fault{Mode: registry.Truncate}, on: manifests,
 			reason: addonsv1.ArtifactInvalidReason, perTry: 8},
 		"truncated-chart": {
-			fault: registry.Fault{Mode: registry.Truncate}, on: blobs, reason: addonsv1.ArtifactInvalidReason, release: true,
-			perTry: 4,
+			fault: registry.Fault{Mode: registry.Truncate}, on: blobs, reason: addonsv1.ArtifactFetchFailedReason,
+			release: true, texts: []string{"content does not match its digest"}, perTry: 4,
 		},
 		"corrupt-manifest": {fault: registry.Fault{Mode: registry.Corrupt}, on: manifests,
 			reason: addonsv1.ArtifactInvalidReason, perTry: 8},
 		"corrupt-chart": {
-			fault: registry.Fault{Mode: registry.Corrupt}, on: blobs, reason: addonsv1.ArtifactInvalidReason, release: true,
-			perTry: 4,
+			fault: registry.Fault{Mode: registry.Corrupt}, on: blobs, reason: addonsv1.ArtifactFetchFailedReason,
+			release: true, texts: []string{"content does not match its digest"}, perTry: 4,
 		},
 		"realm": {
 			// The registry requests that the password be sent to a host inside the network.
