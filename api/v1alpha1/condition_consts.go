@@ -244,8 +244,8 @@ const (
 	// RecordFailedReason: the HelmOpRelease of a Cluster cannot be written, for example because of a quota.
 	RecordFailedReason = "RecordFailed"
 
-	// ObjectReadFailedReason: the control-plane or infrastructure object of the Cluster cannot be read, or the access
-	// to a Cluster of another namespace cannot be checked.
+	// ObjectReadFailedReason: an object of the management cluster cannot be read, for example the control-plane object of
+	// the Cluster or a Secret in valuesFrom, or the access to a Cluster of another namespace cannot be checked.
 	ObjectReadFailedReason = "ObjectReadFailed"
 
 	// ArtifactFetchFailedReason: the chart cannot be pulled from the registry. For example, the download broke off, or its

@@ -80,7 +80,7 @@ func (r *Renderer) staysAtRevision(ctx context.Context, release *addonsv1.HelmOp
 	}
 	current := &addonsv1.HelmOpRelease{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(release), current); err != nil {
-		return false, fmt.Errorf("reading the release again: %w", err)
+		return false, fmt.Errorf("%w: reading the release again: %w", render.ErrObjectRead, err)
 	}
 	return current.Generation == release.Generation, nil
 }
@@ -115,7 +115,10 @@ func (r *Renderer) Revision(ctx context.Context, release *addonsv1.HelmOpRelease
 		return nil, fmt.Errorf("HelmOp revision %d, which is assigned to the release, does not exist: %w", number,
 			ErrOutdated)
 	}
-	return revision, err
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", render.ErrObjectRead, err)
+	}
+	return revision, nil
 }
 
 // outdatedError returns why the rendered values of a release do not have the assigned digests. A HelmOp revision does

@@ -4,15 +4,19 @@
 package assignedvalues
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 )
 
 func rendererOf(b *controllertest.ReleaseBench) *Renderer {
@@ -67,6 +71,27 @@ func TestStaysAtRevision(t *testing.T) {
 				t.Errorf("stays: %t, %v; want %t", stays, err, test.want)
 			}
 		})
+	}
+}
+
+// TestUnavailableManagementCluster checks that a failure of the API server is no failure of the values.
+func TestUnavailableManagementCluster(t *testing.T) {
+	t.Parallel()
+	b := controllertest.NewReleaseBench(t)
+	unavailable := apierrors.NewServiceUnavailable("starting")
+	r := rendererOf(b)
+	r.Live = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return unavailable
+		},
+	})
+	_, ofRelease := r.staysAtRevision(t.Context(), b.Release, b.HelmOp)
+	b.Release.Spec.Rollout.Revision = 9 // The cache does not have this revision.
+	_, ofRevision := r.Revision(t.Context(), b.Release, b.HelmOp)
+	for what, err := range map[string]error{"the release": ofRelease, "its revision": ofRevision} {
+		if reason := reasons.ForRendering(err); !errors.Is(err, unavailable) || reason != addonsv1.ObjectReadFailedReason {
+			t.Errorf("%s: %s, %v", what, reason, err)
+		}
 	}
 }
 

@@ -125,19 +125,21 @@ var passing = map[string]bool{
 // IsPassing reports whether the state with a reason passes without a change by a user.
 func IsPassing(reason string) bool { return apiutil.ProgressReasons[reason] || passing[reason] }
 
-// notPulled are the other reasons of a release whose artifact cannot be pulled. They say nothing about the HelmOp
-// revision: the revision has the digest of the artifact, so the registry had the artifact. The cause may be the ingress
-// of the registry, an expired certificate or password, or the disk of the manager.
-var notPulled = map[string]bool{
+// notOfRevision are the other reasons of a release that say nothing about its HelmOp revision. The revision has the
+// digest of its artifact, so the registry had the artifact. If a pull fails now, the cause may be the ingress of the
+// registry, an expired certificate or password, or the disk of the manager. The API server of the management cluster
+// may also fail, for a Secret with credentials or an object that the values need.
+var notOfRevision = map[string]bool{
 	addonsv1.RegistryAuthenticationFailedReason: true,
 	addonsv1.RegistryCertificateInvalidReason:   true,
 	addonsv1.ArtifactNotFoundReason:             true,
 	addonsv1.ArtifactFetchFailedReason:          true,
+	addonsv1.ObjectReadFailedReason:             true,
 }
 
 // IsWaiting reports whether a release that is not Ready for a reason only waits. HelmOp has changed nothing in its
 // Cluster, and the reason says nothing about its HelmOp revision.
-func IsWaiting(reason string) bool { return IsPassing(reason) || notPulled[reason] }
+func IsWaiting(reason string) bool { return IsPassing(reason) || notOfRevision[reason] }
 
 // ForRendering returns the reason for an error of rendering the templates of a HelmOp for a Cluster.
 func ForRendering(err error) string {

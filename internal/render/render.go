@@ -29,8 +29,8 @@ import (
 // reconciliation without changes must render some of them again.
 const defaultBytes = 16 << 20
 
-// ErrObjectRead wraps the error of reading an object that templates use.
-var ErrObjectRead = errors.New("cannot read an object of the Cluster")
+// ErrObjectRead wraps the error of reading an object of the management cluster that the rendering needs.
+var ErrObjectRead = errors.New("cannot read an object of the management cluster")
 
 // Renderer renders the releases of HelmOps. It caches outcomes, but no values: values are rendered again when they are
 // needed.

@@ -123,7 +123,7 @@ func (r *Renderer) readSources(ctx context.Context, helmOp *addonsv1.HelmOp, ref
 				into.missing[override] = missingSource{index: i, err: fmt.Errorf("%s: %w", at, err)}
 			}
 		case err != nil:
-			return nil, fmt.Errorf("%s: %w", at, err)
+			return nil, fmt.Errorf("%w: %s: %w", ErrObjectRead, at, err)
 		default:
 			// The sum is checked before the next object is read: each may have 1 MiB.
 			if into.bytes += len(data); into.bytes > templating.MaxSourceBytes {

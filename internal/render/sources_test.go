@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -176,6 +177,20 @@ func TestUnreadableObjectIsReadAgain(t *testing.T) {
 	b.fails = nil
 	if got := b.outcomeOf(namedByCluster(false), "n", "a", nil); got.Err != nil {
 		t.Errorf("got %v", got.Err)
+	}
+}
+
+// TestUnreadableSharedObject checks that a HelmOp is not to blame if the API server fails for an object that all Clusters
+// share.
+func TestUnreadableSharedObject(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("shared", "password: a")
+	b.fails = apierrors.NewServiceUnavailable("starting")
+	helmOp := namedByCluster(false)
+	helmOp.Spec.ValuesFrom[0].Name = "shared"
+	if _, err := b.Compile(b.Context(), helmOp); !errors.Is(err, ErrObjectRead) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
@@ -59,6 +61,7 @@ func reasonOfPull(kind error) string {
 // another Helm action, unless it failed before with the same spec.
 func TestHealthOfWaitingRelease(t *testing.T) {
 	t.Parallel()
+	unavailable := apierrors.NewServiceUnavailable("starting")
 	failedWith := func(generation int64) func(*addonsv1.HelmOpRelease) {
 		return func(r *addonsv1.HelmOpRelease) { r.Status.Failures, r.Status.LastAttemptedGeneration = 1, generation }
 	}
@@ -78,6 +81,8 @@ func TestHealthOfWaitingRelease(t *testing.T) {
 		"ingress without a backend":         {reason: reasonOfPull(ocierr.ErrNotFound)},
 		"password expired":                  {reason: reasonOfPull(ocierr.ErrUnauthorized)},
 		"certificate expired":               {reason: reasonOfPull(ocierr.ErrTLS)},
+		"no answer for credentials":         {reason: reasons.ForChart(unavailable)},
+		"no answer for an object of values": {reason: reasons.ForRendering(render.ErrObjectRead)},
 		"artifact too large":                {reason: reasonOfPull(ocierr.ErrTooLarge), want: rollout.HealthFailed},
 		"manifests invalid":                 {reason: reasonOfPull(bundle.ErrInvalidManifests), want: rollout.HealthFailed},
 		"signature untrusted":               {reason: reasonOfPull(verification.ErrUntrusted), want: rollout.HealthFailed},
