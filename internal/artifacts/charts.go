@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,7 +147,8 @@ func (c *Charts) Pull(ctx context.Context, release *addonsv1.HelmOpRelease,
 	// HelmOps do not share a task if the status of this HelmOp confirms the signature. Namespaces do not share tasks
 	// either: otherwise a release would wait for another namespace's slot at the registry, and for the backoff after its
 	// failures.
-	key, err := apiutil.DigestOf(release.Namespace, artifact, access, references.PolicyDigest(policy))
+	urls := urlsOf(&artifact, helmOp)
+	key, err := apiutil.DigestOf(release.Namespace, artifact, urls, access, references.PolicyDigest(policy))
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +158,7 @@ func (c *Charts) Pull(ctx context.Context, release *addonsv1.HelmOpRelease,
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
 	content, err, ok := c.tasks.Run(ctx, key, request, func(ctx context.Context) (*oci.Content, error) {
 		content, err := async.Guarded(ctx, func(ctx context.Context) (*oci.Content, error) {
-			return c.fetch(ctx, &artifact, release.Namespace, access, policy)
+			return c.fetch(ctx, urls, &artifact, release.Namespace, access, policy)
 		})
 		c.failures.record(key, err, c.now())
 		return content, err
@@ -233,16 +235,29 @@ func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact
 	return c.pulled(source), nil
 }
 
-// fetch verifies an artifact if there is a policy, and pulls it into the store.
-func (c *Charts) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact, tenant string, access oci.Access,
-	policy *verification.Policy,
-) (*oci.Content, error) {
-	if policy != nil {
-		if _, err := verify.Verify(ctx, c.verifier, nil, artifact.URL, artifact.Digest, access, policy); err != nil {
-			return nil, err
+// urlsOf returns the URLs that may have an artifact. An older HelmOp revision keeps the URL that the source had when the
+// revision was created. If all artifacts were copied to another registry and the source names this registry now, their
+// digests are the same and there is no new revision. The former registry may be gone, and the access settings are those
+// of the present source. So the present URL is first.
+func urlsOf(artifact *addonsv1.ResolvedArtifact, helmOp *addonsv1.HelmOp) []string {
+	return slices.Compact([]string{apiutil.ArtifactURL(&helmOp.Spec.Source), artifact.URL})
+}
+
+// fetch pulls an artifact into the store from the first of the URLs that has it, and loads it.
+func (c *Charts) fetch(ctx context.Context, urls []string, artifact *addonsv1.ResolvedArtifact, tenant string,
+	access oci.Access, policy *verification.Policy,
+) (content *oci.Content, err error) {
+	for _, url := range urls {
+		found, failure := c.fetchFrom(ctx, url, artifact.Digest, access, policy)
+		if failure == nil {
+			content, err = found, nil
+			break
+		}
+		// A URL that does not have the artifact is not the cause if another URL fails for another reason.
+		if err == nil || errors.Is(err, ocierr.ErrNotFound) || errors.Is(err, verification.ErrUnsigned) {
+			err = failure
 		}
 	}
-	content, err := c.registry.Fetch(ctx, artifact.URL, artifact.Digest, access)
 	if err != nil {
 		return nil, err
 	}
@@ -250,6 +265,19 @@ func (c *Charts) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact,
 	source.PullLayer = func(ctx context.Context, layer int) error { return content.PullLayer(ctx, content.Layers[layer]) }
 	_, err = c.loader.Chart(ctx, source)
 	return content, err
+}
+
+// fetchFrom verifies an artifact at a URL if there is a policy, and pulls it into the store. Its layers are pulled when
+// they are read.
+func (c *Charts) fetchFrom(ctx context.Context, url, digest string, access oci.Access,
+	policy *verification.Policy,
+) (*oci.Content, error) {
+	if policy != nil {
+		if _, err := verify.Verify(ctx, c.verifier, nil, url, digest, access, policy); err != nil {
+			return nil, err
+		}
+	}
+	return c.registry.Fetch(ctx, url, digest, access)
 }
 
 // Load pulls an artifact and returns its chart, without a background task. It does not verify signatures. The caller

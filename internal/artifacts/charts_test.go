@@ -20,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -87,6 +88,49 @@ func TestUncachedChartIsParsedByItsCaller(t *testing.T) {
 		}
 		if _, err := pulled.Chart(t.Context()); err != nil || charts.loads != byTask+1 {
 			t.Errorf("with a slot: %t: loaded %d times, want by the caller, too: %v", hasSlot, charts.loads, err)
+		}
+	}
+}
+
+// movedRegistry is the client of registries that have an artifact or fail, by URL.
+type movedRegistry map[string]error
+
+func (r movedRegistry) Fetch(_ context.Context, url, _ string, _ oci.Access) (*oci.Content, error) {
+	return &oci.Content{URL: url}, r[url]
+}
+
+func (movedRegistry) Stored(string, string) (*oci.Content, bool) { return nil, false }
+
+// TestArtifactOfFormerSource pulls the artifact of an older HelmOp revision after the source has changed its URL. The
+// artifact may be in the new repository, in the former, or in both.
+func TestArtifactOfFormerSource(t *testing.T) {
+	t.Parallel()
+	const present, former = "oci://new.example/a", "oci://old.example/a"
+	missing, down := &ocierr.Error{Kind: ocierr.ErrNotFound}, &ocierr.Error{Kind: ocierr.ErrUnreachable}
+	for name, tc := range map[string]struct {
+		registry movedRegistry
+		want     string
+		err      error
+	}{
+		"copied, and the former registry is gone": {movedRegistry{former: down}, present, nil},
+		"in both":                          {movedRegistry{}, present, nil},
+		"not copied":                       {movedRegistry{present: missing}, former, nil},
+		"the new registry is down":         {movedRegistry{present: down}, former, nil},
+		"not copied, and the former fails": {movedRegistry{present: missing, former: down}, "", down},
+		"not found in the former":          {movedRegistry{present: down, former: missing}, "", down},
+	} {
+		c := New(tc.registry, &badCharts{}, nil, references.NewReader(nil, nil), 4)
+		helmOp, release := &addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}
+		helmOp.Spec.Source.URL = present
+		release.Spec.Artifact = addonsv1.ResolvedArtifact{URL: former, Digest: "sha256:1"}
+		_, err := c.Pull(t.Context(), release, helmOp, false)
+		if !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		content, _ := c.fetch(t.Context(), urlsOf(&release.Spec.Artifact, helmOp), &release.Spec.Artifact, "", oci.Access{},
+			nil)
+		if tc.err == nil && (content == nil || content.URL != tc.want) {
+			t.Errorf("%s: pulled %+v, want the artifact of %s", name, content, tc.want)
 		}
 	}
 }
