@@ -131,7 +131,7 @@ func (c *Charts) Pull(ctx context.Context, release *addonsv1.HelmOpRelease,
 	isSigned := verify.IsVerified(c.verifier, apiutil.KnownArtifacts(&helmOp.Status), &artifact, policy)
 	content, stored := c.registry.Stored(artifact.URL, artifact.Digest)
 	if stored && isSigned {
-		pulled, err := c.storedChart(ctx, content, &artifact, release, hasSlot)
+		pulled, err := c.storedChart(ctx, content, &artifact, release, policy, hasSlot)
 		if !errors.Is(err, ocierr.ErrNotStored) {
 			return pulled, err
 		}
@@ -141,14 +141,15 @@ func (c *Charts) Pull(ctx context.Context, release *addonsv1.HelmOpRelease,
 	if err != nil {
 		return nil, err
 	}
+	unverified := policy
 	if isSigned {
-		policy = nil
+		unverified = nil
 	}
 	// HelmOps do not share a task if the status of this HelmOp confirms the signature. Namespaces do not share tasks
 	// either: otherwise a release would wait for another namespace's slot at the registry, and for the backoff after its
 	// failures.
 	urls := urlsOf(&artifact, helmOp)
-	key, err := apiutil.DigestOf(release.Namespace, artifact, urls, access, references.PolicyDigest(policy))
+	key, err := apiutil.DigestOf(release.Namespace, artifact, urls, access, references.PolicyDigest(unverified))
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +159,7 @@ func (c *Charts) Pull(ctx context.Context, release *addonsv1.HelmOpRelease,
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
 	content, err, ok := c.tasks.Run(ctx, key, request, func(ctx context.Context) (*oci.Content, error) {
 		content, err := async.Guarded(ctx, func(ctx context.Context) (*oci.Content, error) {
-			return c.fetch(ctx, urls, &artifact, release.Namespace, access, policy)
+			return c.fetch(ctx, urls, &artifact, release.Namespace, access, unverified)
 		})
 		c.failures.record(key, err, c.now())
 		return content, err
@@ -166,7 +167,7 @@ func (c *Charts) Pull(ctx context.Context, release *addonsv1.HelmOpRelease,
 	if err := c.outcome(key, ok, err); err != nil {
 		return nil, err
 	}
-	return c.pulled(bundleSource(content, &artifact, release.Namespace, content.ReadLayer)), nil
+	return c.pulled(bundleSource(content, &artifact, release.Namespace, policy, content.ReadLayer)), nil
 }
 
 // IsBusy reports whether an artifact could not be read because the manager has no free memory or no free process for it
@@ -182,7 +183,7 @@ func (c *Charts) IsParsed(release *addonsv1.HelmOpRelease) bool {
 	if !stored {
 		return false
 	}
-	_, ok := c.loader.Cached(bundleSource(content, artifact, release.Namespace, content.ReadStored))
+	_, ok := c.loader.Cached(bundleSource(content, artifact, release.Namespace, nil, content.ReadStored))
 	return ok
 }
 
@@ -207,14 +208,14 @@ func (c *Charts) outcome(key string, done bool, err error) error {
 // storedChart loads a chart from the store. If the chart cannot be loaded, all releases of the namespace wait for the
 // same next attempt. Building a kustomization may take minutes, so a background task does it instead of the worker.
 func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact,
-	release *addonsv1.HelmOpRelease, hasSlot bool,
+	release *addonsv1.HelmOpRelease, policy *verification.Policy, hasSlot bool,
 ) (*Pulled, error) {
-	source := bundleSource(content, artifact, release.Namespace, content.ReadStored)
+	source := bundleSource(content, artifact, release.Namespace, policy, content.ReadStored)
 	if pulled := c.pulled(source); pulled.isCached || hasSlot {
 		return pulled, nil
 	}
 	// Namespaces share neither tasks nor failures, as in Pull.
-	key := strings.Join([]string{"stored", release.Namespace, apiutil.ArtifactIdentity(artifact)}, "\n")
+	key := strings.Join([]string{"stored", release.Namespace, apiutil.ArtifactIdentity(artifact), artifact.Tag}, "\n")
 	if failure := c.failures.pending(key, c.now()); failure != nil {
 		return nil, failure
 	}
@@ -261,7 +262,7 @@ func (c *Charts) fetch(ctx context.Context, urls []string, artifact *addonsv1.Re
 	if err != nil {
 		return nil, err
 	}
-	source := bundleSource(content, artifact, tenant, content.ReadLayer)
+	source := bundleSource(content, artifact, tenant, policy, content.ReadLayer)
 	source.PullLayer = func(ctx context.Context, layer int) error { return content.PullLayer(ctx, content.Layers[layer]) }
 	_, err = c.loader.Chart(ctx, source)
 	return content, err
@@ -289,12 +290,12 @@ func Load(ctx context.Context, registry Fetcher, loader ChartLoader, artifact *a
 	if err != nil {
 		return nil, err
 	}
-	return loader.Chart(ctx, bundleSource(content, artifact, tenant, content.ReadLayer))
+	return loader.Chart(ctx, bundleSource(content, artifact, tenant, nil, content.ReadLayer))
 }
 
-// bundleSource describes an artifact for the chart loader. The loader reads only the layers that it
-// needs.
-func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, tenant string,
+// bundleSource describes an artifact for the chart loader. policy contains the required signatures; nil if none are
+// required. The loader reads only the layers that it needs.
+func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, tenant string, policy *verification.Policy,
 	read func(context.Context, oci.Layer) ([]byte, error),
 ) bundle.Source {
 	return bundle.Source{
@@ -303,6 +304,9 @@ func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, ten
 		Digest:    content.Digest, Name: path.Base(artifact.URL), Version: artifact.Version, Tenant: tenant,
 		// An index may offer an old, signed archive as a new version.
 		IsNamed: chartrepo.IsURL(artifact.URL),
+		// A registry may put a new tag on an old, signed chart: the signature is for the digest and not for the tag.
+		// A tag such as "stable" has no version: Version is then from the signed artifact.
+		IsVersioned: policy != nil && strings.ReplaceAll(artifact.Tag, "_", "+") == artifact.Version,
 		ReadLayer: func(ctx context.Context, layer int) ([]byte, error) {
 			return read(ctx, content.Layers[layer])
 		},

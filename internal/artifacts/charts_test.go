@@ -20,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
@@ -51,7 +52,7 @@ func TestInvalidStoredChartIsLoadedOnce(t *testing.T) {
 	c.now = func() time.Time { return now }
 	artifact, release := &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, &addonsv1.HelmOpRelease{}
 	for range 100 {
-		_, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release, false)
+		_, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release, nil, false)
 		var failure *Failure
 		if !errors.As(err, &failure) || !errors.Is(err, bundle.ErrInvalidChart) || failure.Wait <= 0 {
 			t.Fatalf("error = %v, want an error with the time of the next try", err)
@@ -61,13 +62,13 @@ func TestInvalidStoredChartIsLoadedOnce(t *testing.T) {
 		t.Errorf("loaded %d times, want once", charts.loads)
 	}
 	now = now.Add(time.Minute)
-	_, _ = c.storedChart(t.Context(), &oci.Content{}, artifact, release, false) // the next try
+	_, _ = c.storedChart(t.Context(), &oci.Content{}, artifact, release, nil, false) // the next try
 	if charts.loads != 2 {
 		t.Errorf("loaded %d times, want another try when it is time", charts.loads)
 	}
 	charts.err = ocierr.ErrNotStored
 	now = now.Add(time.Hour)
-	_, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release, false)
+	_, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release, nil, false)
 	if !errors.Is(err, ocierr.ErrNotStored) {
 		t.Errorf("error = %v, want one that has it fetched", err)
 	}
@@ -82,7 +83,7 @@ func TestUncachedChartIsParsedByItsCaller(t *testing.T) {
 	for hasSlot, byTask := range map[bool]int{false: 1, true: 0} {
 		charts.loads = 0
 		pulled, err := c.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"},
-			&addonsv1.HelmOpRelease{}, hasSlot)
+			&addonsv1.HelmOpRelease{}, nil, hasSlot)
 		if err != nil || charts.loads != byTask {
 			t.Fatalf("with a slot: %t: loaded %d times, want only by the task: %v", hasSlot, charts.loads, err)
 		}
@@ -135,6 +136,52 @@ func TestArtifactOfFormerSource(t *testing.T) {
 	}
 }
 
+// validSignatures is a verifier that knows no result and accepts each artifact.
+type validSignatures struct{}
+
+func (validSignatures) Verify(context.Context, string, string, oci.Access, verification.Policy) (verification.Result,
+	error) {
+	return verification.Result{}, nil
+}
+
+func (validSignatures) Cached(string, string, string) (verification.Result, bool) {
+	return verification.Result{}, false
+}
+
+// TestSignedChartNeedsVersionOfTag checks that a signed chart must have the version of its tag, whether the chart is
+// pulled or in the store. A tag that is no version says nothing about the version of the chart.
+func TestSignedChartNeedsVersionOfTag(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		verify       *addonsv1.Verification
+		tag, version string
+		want         bool
+	}{
+		"signed":              {&addonsv1.Verification{}, "1.2.3", "1.2.3", true},
+		"with build metadata": {&addonsv1.Verification{}, "1.2.3_4", "1.2.3+4", true},
+		"no version":          {&addonsv1.Verification{}, "stable", "1.2.3", false},
+		"no tag":              {&addonsv1.Verification{}, "", "1.2.3", false},
+		"unsigned":            {nil, "1.2.3", "1.2.3", false},
+	} {
+		c := New(movedRegistry{}, &badCharts{}, validSignatures{}, references.NewReader(nil, nil), 4)
+		helmOp, release := &addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}
+		helmOp.Spec.Source.Verify = tc.verify
+		release.Spec.Artifact = addonsv1.ResolvedArtifact{Digest: "sha256:1", Tag: tc.tag, Version: tc.version}
+		policy, err := c.references.Policy(t.Context(), helmOp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pulled, err := c.Pull(t.Context(), release, helmOp, false)
+		if err != nil || pulled.source.IsVersioned != tc.want {
+			t.Errorf("%s: pulled: %+v, %v", name, pulled, err)
+		}
+		stored, err := c.storedChart(t.Context(), &oci.Content{}, &release.Spec.Artifact, release, policy, true)
+		if err != nil || stored.source.IsVersioned != tc.want {
+			t.Errorf("%s: stored: %+v, %v", name, stored, err)
+		}
+	}
+}
+
 // TestFailuresOfStoredCharts checks that a failed load delays only the releases of the same namespace, and that a load
 // for which the manager was busy delays none.
 func TestFailuresOfStoredCharts(t *testing.T) {
@@ -151,7 +198,7 @@ func TestFailuresOfStoredCharts(t *testing.T) {
 		c := New(nil, charts, nil, nil, 4)
 		for _, namespace := range []string{"one", "one", "two", "two"} {
 			release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
-			_, err := c.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, release, false)
+			_, err := c.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, release, nil, false)
 			if !errors.Is(err, tc.err) {
 				t.Errorf("%s: error = %v", name, err)
 			}
@@ -172,7 +219,7 @@ func TestSlowStoredChartDoesNotBlockWorker(t *testing.T) {
 		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "slow"}}
 		load := func() error {
 			_, err := c.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, release,
-				false)
+				nil, false)
 			return err
 		}
 		for range 2 {

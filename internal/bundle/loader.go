@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
 	"golang.org/x/sync/singleflight"
 	"helm.sh/helm/v3/pkg/chart"
 
@@ -35,6 +37,8 @@ type Source struct {
 	Name, Version string
 	// IsNamed requires that a chart has this Name and Version.
 	IsNamed bool
+	// IsVersioned requires that a chart has this Version, if it is a semantic version. A leading "v" does not matter.
+	IsVersioned bool
 	// Tenant is the tenant of the release. Tenants have equal shares of the processes that build kustomizations.
 	Tenant string
 	// PullLayer stores a layer on disk, where ReadLayer finds it. May be nil. It is called before memory is acquired,
@@ -151,7 +155,7 @@ func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Bu
 func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	found, err := l.chart(ctx, src)
 	if err == nil {
-		err = src.checkName(found)
+		err = src.check(found)
 	}
 	if err != nil {
 		return nil, err
@@ -159,17 +163,26 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	return found, nil
 }
 
-// checkName returns ErrInvalidChart if the chart does not have the required name and version.
-func (s *Source) checkName(found *chart.Chart) error {
-	if !s.IsNamed || found.Metadata != nil && found.Metadata.Name == s.Name && found.Metadata.Version == s.Version {
-		return nil
-	}
+// check returns ErrInvalidChart if the chart does not have the required name or version.
+func (s *Source) check(found *chart.Chart) error {
 	name, version := "", ""
 	if found.Metadata != nil {
 		name, version = found.Metadata.Name, found.Metadata.Version
 	}
-	return fmt.Errorf("%w: the repository offers chart %q, version %q, but the archive has chart %q, version %q: ask the "+
-		"owner of the repository", ErrInvalidChart, s.Name, s.Version, name, version)
+	if s.IsNamed && (name != s.Name || version != s.Version) {
+		return fmt.Errorf("%w: the repository offers chart %q, version %q, but the archive has chart %q, version %q: ask "+
+			"the owner of the repository", ErrInvalidChart, s.Name, s.Version, name, version)
+	}
+	want, err := semver.StrictNewVersion(strings.TrimPrefix(s.Version, "v"))
+	if !s.IsVersioned || err != nil {
+		return nil
+	}
+	// The order of versions ignores the part after "+", but "1.2.3+1" and "1.2.3+2" are different charts.
+	if has, err := semver.NewVersion(version); err != nil || has.String() != want.String() {
+		return fmt.Errorf("%w: the tag of the registry is version %q, but the signed chart has version %q: find out who "+
+			"set the tag; push each chart with the tag of its version", ErrInvalidChart, s.Version, version)
+	}
+	return nil
 }
 
 // chart is Chart without the check of the name.
@@ -220,7 +233,7 @@ func (l *Loader) Cached(src Source) (*chart.Chart, bool) {
 		return nil, false
 	}
 	found, ok := l.charts.Get(src.key(format, layers))
-	return found, ok && src.checkName(found) == nil
+	return found, ok && src.check(found) == nil
 }
 
 // load reads and parses an artifact. It acquires memory before it acquires a slot. A caller that waits for memory must

@@ -448,3 +448,29 @@ func TestLoaderRequiresName(t *testing.T) {
 		t.Error("the cache has a chart of another version")
 	}
 }
+
+// TestLoaderRequiresVersion checks that a signed chart with the tag of another version is refused, also if it is cached.
+func TestLoaderRequiresVersion(t *testing.T) {
+	t.Parallel()
+	loader, src := newLoader(t, Limits{}), source("versioned", demo(t), nil)
+	made, err := loader.Chart(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := made.Metadata.Version
+	for version, want := range map[string]bool{
+		own: true, "v" + own: true, "99.0.0": false, "99.0": true, own + "+other": false, "stable": true, "": true,
+	} {
+		src.Version, src.IsVersioned = version, true
+		if _, err := loader.Chart(t.Context(), src); (err == nil) != want || err != nil && !errors.Is(err, ErrInvalidChart) {
+			t.Errorf("%s: %v", version, err)
+		}
+		if _, ok := loader.Cached(src); ok != want {
+			t.Errorf("%s: the cache has the chart: %t", version, ok)
+		}
+		src.IsVersioned = false
+		if _, err := loader.Chart(t.Context(), src); err != nil {
+			t.Errorf("%s, without a policy: %v", version, err)
+		}
+	}
+}

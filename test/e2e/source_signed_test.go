@@ -111,7 +111,7 @@ func (s *scenario) expectVerifiedOnce(r *registry.Registry) {
 }
 
 // testSignedWithKey uses a chart without a signature, with a signature by another key, and then by the right key, in a
-// registry without the referrers API.
+// registry without the referrers API. At last, a signed chart has the tag of another version.
 func testSignedWithKey(s *scenario, one *workload, _ *plantedSecrets) {
 	const name = "signed"
 	key, public := s.newKey()
@@ -130,6 +130,14 @@ func testSignedWithKey(s *scenario, one *workload, _ *plantedSecrets) {
 	s.eventually(helmOp, ready(1), verified(addonsv1.VerificationProviderCosign, "cosign.pub"))
 	one.eventuallyReleased(helmOp, releaseNamespace, name, 1)
 	s.expectVerifiedOnce(r)
+
+	// The registry sets the tag of a new version on a signed chart of an old version.
+	old, err := r.PushChart(s.Context(), chartRepository, "9.9.9", uniqueNote("0.9.0"))
+	s.must(err)
+	s.must(s.signer(r, old.Digest.String()).SignKeyedBundle(s.Context(), key))
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = "9.9.9" })
+	s.eventually(helmOp, failure(one.name, addonsv1.ChartInvalidReason, `"9.9.9"`, `"0.9.0"`))
+	one.eventuallyRevisions(releaseNamespace, name, "1 deployed")
 }
 
 // layerOf returns the digest of the layer of the chart that a registry has.
