@@ -103,6 +103,8 @@ type link struct {
 	made *rest.Config
 	// pulse has the signs of life of the API server in made.
 	pulse *pulse
+	// bearer is the token of made; nil if made has no token.
+	bearer *bearer
 	// config and client are nil while the link is closed.
 	config *rest.Config
 	client *http.Client

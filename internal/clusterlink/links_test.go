@@ -4,6 +4,7 @@
 package clusterlink
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -149,6 +150,17 @@ func (f *fleet) write(token string) {
 	}
 }
 
+// writeOther replaces the kubeconfig by one with another address of the same server.
+func (f *fleet) writeOther(token string) {
+	f.Helper()
+	f.write("")
+	other := kubeconfigOf(one.Name, token)
+	other.Data["value"] = bytes.ReplaceAll(other.Data["value"], []byte(echo()), []byte(echo()+"/other"))
+	if err := f.Create(f.Context(), other); err != nil {
+		f.Fatal(err)
+	}
+}
+
 // look reconciles the Cluster. It checks that the link is open with the token, or closed if token is empty. It also
 // checks whether listeners are notified, and the approximate time of the next reconciliation.
 func (f *fleet) look(what, token string, notified bool, next time.Duration) {
@@ -227,11 +239,11 @@ func TestLinkIsReplacedWithKubeconfig(t *testing.T) {
 	f.look("there is no kubeconfig", "", false, firstRetry)
 	f.write("a")
 	f.look("the kubeconfig appeared, and is tried at once", "a", true, probeInterval)
-	f.write("b")
+	f.writeOther("b")
 	f.look("the kubeconfig changed", "b", true, probeInterval)
 	f.write("")
 	f.look("the kubeconfig is gone, and nothing better is there", "b", false, probeInterval)
-	f.write("b")
+	f.writeOther("b")
 	f.look("the same kubeconfig is back", "b", false, probeInterval)
 	f.answer = errors.New("no")
 	f.write("c")
@@ -247,6 +259,48 @@ func TestLinkIsReplacedWithKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.look("what it replaces is used no longer", "", true, firstRetry)
+}
+
+// TestNewTokenKeepsConfig has a provider of Cluster API that renews the token in the kubeconfig. A running action keeps
+// the config from its start, and must use the new token. The watches of the Cluster must not begin again.
+func TestNewTokenKeepsConfig(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.provision(true, true)
+	f.write("a")
+	f.look("up", "a", true, probeInterval)
+	kept, err := f.links.GetRESTConfig(t.Context(), one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write("b")
+	f.look("a new token", "b", false, probeInterval)
+	f.answer = errUnauthorized
+	f.pass(probeInterval)
+	f.look("the token is not valid any more", "", true, time.Millisecond)
+	f.answer = nil
+	f.write("c")
+	f.look("a valid token", "c", true, probeInterval)
+	if config, err := f.links.GetRESTConfig(t.Context(), one); err != nil || config != kept || f.tokenOf(kept) != "c" {
+		t.Errorf("%v: the action has the token %q, and the config is the same: %t", err, f.tokenOf(kept), config == kept)
+	}
+	if f.handleProbe != 3 {
+		t.Errorf("%d probes, want 3", f.handleProbe)
+	}
+	cluster := &clusterv1.Cluster{}
+	if err := f.Get(t.Context(), one, cluster); err != nil {
+		t.Fatal(err)
+	}
+	recreated := cluster.DeepCopy()
+	recreated.UID, recreated.ResourceVersion = "second", ""
+	if err := errors.Join(f.Delete(t.Context(), cluster), f.Create(t.Context(), recreated)); err != nil {
+		t.Fatal(err)
+	}
+	f.write("d")
+	f.look("another Cluster of the same name", "d", true, probeInterval)
+	if got := f.tokenOf(kept); got != "c" {
+		t.Errorf("the action in the former Cluster has the token %q", got)
+	}
 }
 
 // TestListenersAreNotifiedOfLinkThatNeverOpened has a Cluster that never responds. The first failure may be a timeout

@@ -43,7 +43,7 @@ func TestReadsJudgeClusters(t *testing.T) {
 		"it is deleted":           {happens: func(f *fleet) { f.timeOut(wait); f.links.drop(one) }},
 		"another Cluster has its name": {happens: func(f *fleet) {
 			f.timeOut(wait)
-			f.write("another")
+			f.writeOther("another")
 			f.reconcile()
 		}},
 	} {

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -122,16 +121,27 @@ func (l *Links) linkOf(cluster client.ObjectKey) *link {
 }
 
 // setSource closes a link if its source has changed, and reports whether the source has changed. If the kubeconfig is
-// missing, the link stays.
+// missing, the link stays. If only the token has changed, the config stays, and an open link stays open. Running actions
+// and watches continue with the new token.
 func (l *Links) setSource(known *link, found kubeconfig) bool {
 	if len(found.data) == 0 || found.origin == known.origin {
 		return false
 	}
+	token := newToken(known, found)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known.downLocked()
+	known.origin = found.origin
+	if token != nil {
+		known.bearer.Store(token)
+		if known.config != nil {
+			return false
+		}
+	} else {
+		known.downLocked()
+		known.made = nil
+	}
 	// Failures of the previous source do not count for the new source.
-	known.origin, known.made, known.state = found.origin, nil, State{}
+	known.state = State{}
 	return true
 }
 
@@ -226,7 +236,7 @@ func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
 	if known.made != nil && found.origin == known.origin {
 		return known.made, nil
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(found.data)
+	config, settings, err := parseKubeconfig(found.data)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
@@ -234,14 +244,14 @@ func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
 		return nil, fmt.Errorf("kubeconfig not accepted: %s", why)
 	}
 	config.UserAgent, config.Timeout = l.options.UserAgent, configTimeout
-	signs := newPulse()
+	signs, token := newPulse(), takeBearer(config, settings)
 	made, err := withTransport(config, l.options.RefuseLocal, signs)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig not accepted: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known.origin, known.made, known.pulse = found.origin, made, signs
+	known.origin, known.made, known.pulse, known.bearer = found.origin, made, signs, token
 	return made, nil
 }
 
