@@ -36,9 +36,9 @@ const kubeconfigReadTimeout = 5 * time.Second
 // ErrNotConnected means that a Cluster has no link. Other errors wrap it.
 var ErrNotConnected = errors.New("not connected to the Cluster")
 
-// ErrNotTried means that no connection to a Cluster was tried yet: the manager just started, or the kubeconfig was just
-// replaced. It wraps ErrNotConnected. It does not mean that the Cluster is unreachable.
-var ErrNotTried = fmt.Errorf("%w: the first connection attempt has not ended yet", ErrNotConnected)
+// ErrNotTried means that too few connections to a Cluster were tried yet: the manager just started, or the kubeconfig
+// was just replaced. It wraps ErrNotConnected. It does not mean that the Cluster is unreachable.
+var ErrNotTried = fmt.Errorf("%w: the first connection attempts have not ended yet", ErrNotConnected)
 
 // State has the results of the probes and of the reads of a Cluster.
 type State struct {
@@ -158,7 +158,7 @@ func (l *Links) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*res
 	defer l.mu.RUnlock()
 	known := l.links[cluster]
 	switch {
-	case known == nil || known.config == nil && known.state.LastTry.IsZero():
+	case known == nil || known.config == nil && !known.state.IsUnreachable():
 		return nil, fmt.Errorf("%w: %s", ErrNotTried, cluster)
 	case known.config == nil:
 		return nil, fmt.Errorf("%w: %s", ErrNotConnected, cluster)

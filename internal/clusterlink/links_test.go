@@ -176,8 +176,8 @@ func (f *fleet) look(what, token string, notified bool, next time.Duration) {
 		got = f.tokenOf(config)
 	case !errors.Is(err, ErrNotConnected):
 		f.Errorf("%s: error %v", what, err)
-	case errors.Is(err, ErrNotTried) != f.links.State(one).LastTry.IsZero():
-		f.Errorf("%s: error %v, and tried last at %s", what, err, f.links.State(one).LastTry)
+	case errors.Is(err, ErrNotTried) == f.links.State(one).IsUnreachable():
+		f.Errorf("%s: error %v after %d failures", what, err, f.links.State(one).Failures)
 	}
 	if got != token {
 		f.Errorf("%s: the link is up with %q, want %q", what, got, token)
@@ -316,6 +316,27 @@ func TestListenersAreNotifiedOfLinkThatNeverOpened(t *testing.T) {
 	f.look("failure 2", "", true, 2*firstRetry)
 	f.pass(2 * firstRetry)
 	f.look("failure 3", "", false, 4*firstRetry)
+}
+
+// TestOneFailureAfterNewKubeconfigIsNotReported has an API server that restarts when its kubeconfig is replaced. The
+// releases are notified of the closed link, and must not report the Cluster as unreachable after one failure.
+func TestOneFailureAfterNewKubeconfigIsNotReported(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.provision(true, true)
+	f.write("a")
+	f.look("up", "a", true, probeInterval)
+	f.answer = errors.New("no")
+	f.writeOther("b")
+	f.look("failure 1", "", true, firstRetry)
+	if _, err := f.links.GetRESTConfig(t.Context(), one); !errors.Is(err, ErrNotTried) {
+		t.Errorf("after failure 1: %v", err)
+	}
+	f.pass(firstRetry)
+	f.look("failure 2", "", true, 2*firstRetry)
+	if _, err := f.links.GetRESTConfig(t.Context(), one); errors.Is(err, ErrNotTried) {
+		t.Errorf("after failure 2: %v", err)
+	}
 }
 
 // TestListenersAreNotifiedWhenClusterRespondsAgain has a Cluster that responds again and whose link was never closed.
