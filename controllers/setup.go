@@ -187,7 +187,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Objects: objects, Budgets: budgets, Kinds: kinds, Concurrency: options.HelmOpConcurrency,
 		RuntimeExtension: options.RuntimeExtension, WatchFilter: options.WatchFilterValue, Shard: options.Shard,
 		Forget:      forgetting(options.Engine, options.Watcher, reads),
-		ForgetReads: reads.Forget,
+		ForgetReads: reads.Forget, Link: options.Clusters.State,
 	})
 	if err != nil {
 		return fmt.Errorf("setting up the controller of Clusters: %w", err)

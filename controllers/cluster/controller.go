@@ -26,6 +26,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
@@ -60,6 +61,9 @@ type Reconciler struct {
 
 	// forgetReads is Options.ForgetReads.
 	forgetReads func(cluster client.ObjectKey)
+
+	// link is Options.Link.
+	link func(cluster client.ObjectKey) clusterlink.State
 
 	// warned has the UIDs of the Clusters for which warnOfMove has recorded an Event, by their keys.
 	warned sync.Map
@@ -425,6 +429,7 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 		}
 	}
 	if rest > 0 {
+		r.warnOfRejection(scope)
 		errs = append(errs, r.pauseUnlessWaiting(ctx, scope))
 		return ctrl.Result{RequeueAfter: rest}, kerrors.NewAggregate(errs)
 	}

@@ -28,6 +28,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
@@ -63,6 +64,7 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	return &Reconciler{
 		client: c, live: c, objects: clusterview.NewReader(c, c), recorder: events.NewFakeRecorder(100),
 		forgetReads: func(client.ObjectKey) {}, now: func() time.Time { return controllertest.LifeNow },
+		link: func(client.ObjectKey) clusterlink.State { return clusterlink.State{} },
 	}
 }
 
@@ -340,6 +342,53 @@ func expectEvent(t *testing.T, r *Reconciler, begin string) {
 	if (got == "") != (begin == "") || !strings.HasPrefix(got, begin) {
 		t.Errorf("event %q, want %q", got, begin)
 	}
+}
+
+// TestRejectedCredentialsDuringHold has a provider whose tokens are valid for minutes: the token expires while HelmOp
+// pauses the Cluster. A Warning must name the cause and what to do, long before the hold ends, and the end of the hold
+// must name the cause. The user may also stop the deletion, and let it continue when the token has expired.
+func TestRejectedCredentialsDuringHold(t *testing.T) {
+	t.Parallel()
+	warning := "Warning " + addonsv1.ClusterDeletionHeldEvent + " HelmOp cannot uninstall the releases before the " +
+		"deletion of the Cluster: " + string(clusterlink.CauseCredentials)
+	for name, tc := range map[string]struct {
+		hold   string
+		paused bool
+		link   clusterlink.State
+		want   string
+	}{
+		"token expired": {hold: controllertest.HeldSince, paused: true,
+			link: clusterlink.State{Failures: 2, Cause: clusterlink.CauseCredentials}, want: warning},
+		"one probe failed": {hold: controllertest.HeldSince, paused: true,
+			link: clusterlink.State{Failures: 1, Cause: clusterlink.CauseCredentials}},
+		"another cause": {hold: controllertest.HeldSince, paused: true,
+			link: clusterlink.State{Failures: 2, Cause: clusterlink.CauseName}},
+		"not paused": {hold: controllertest.HeldSince + " unpaused",
+			link: clusterlink.State{Failures: 2, Cause: clusterlink.CauseCredentials}},
+	} {
+		cluster := controllertest.DeletingCluster(tc.hold, tc.paused)
+		cluster.Spec.Topology.ClassRef.Name = "class"
+		r := lifeReconciler(t, cluster, controllertest.HoldingRelease(time.Hour))
+		r.link = func(client.ObjectKey) clusterlink.State { return tc.link }
+		r.extension = !tc.paused
+		if cluster, _ = r.pass(t); !apiutil.HoldOf(cluster).IsOn() {
+			t.Errorf("%s: the hold has ended", name)
+		}
+		t.Run(name, func(t *testing.T) { expectEvent(t, r, tc.want) })
+	}
+	r := lifeReconciler(t, controllertest.DeletingCluster(apiutil.DeletionHoldPaused, true),
+		controllertest.HoldingRelease(10*time.Minute))
+	r.link = func(client.ObjectKey) clusterlink.State {
+		return clusterlink.State{Failures: 20, Cause: clusterlink.CauseCredentials}
+	}
+	r.pass(t)
+	expectEvent(t, r, "Normal "+addonsv1.ClusterDeletionHeldEvent)
+	r.pass(t)
+	expectEvent(t, r, warning)
+	r.now = func() time.Time { return controllertest.LifeNow.Add(10 * time.Minute) }
+	r.pass(t)
+	expectEvent(t, r, "Warning "+addonsv1.ClusterDeletionReleasedEvent+" The deletion of the Cluster continues, although "+
+		"1 release was not uninstalled in time: h-c ("+string(clusterlink.CauseCredentials)+")")
 }
 
 func TestDeletionHoldWithFutureTimeBeginsNow(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
@@ -95,6 +96,9 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 		message = fmt.Sprintf("The deletion of the Cluster continues, although %s not uninstalled in time: %s",
 			plural.Count(len(late), "release was", "releases were"),
 			strings.Join(late[:min(len(late), maxNamedReleases)], ", "))
+		if r.rejection(scope) != "" {
+			message += fmt.Sprintf(" (%s)", clusterlink.CauseCredentials)
+		}
 	}
 	if applier != "" {
 		message += fmt.Sprintf(". But the Cluster stays paused, because the field manager %q has applied spec.paused: set "+
@@ -126,6 +130,25 @@ func (r *Reconciler) pauseApplier(ctx context.Context, scope *lifeScope) (string
 		}
 	}
 	return "", nil
+}
+
+// rejection returns the cause and what a user can do if the API server of a Cluster rejects the credentials because
+// HelmOp pauses the Cluster. It returns an empty text in all other cases.
+func (r *Reconciler) rejection(scope *lifeScope) string {
+	hint, state := clusterlife.RenewalHint(scope.cluster), r.link(client.ObjectKeyFromObject(scope.object))
+	if hint == "" || !state.IsUnreachable() || state.Cause != clusterlink.CauseCredentials {
+		return ""
+	}
+	return string(state.Cause) + hint
+}
+
+// warnOfRejection records an Event if the API server of a Cluster rejects the credentials because HelmOp pauses the
+// Cluster. A pass takes place when a release reports that it cannot reach the API server.
+func (r *Reconciler) warnOfRejection(scope *lifeScope) {
+	if rejected := r.rejection(scope); rejected != "" {
+		r.eventAt(scope, nil, eventType(true), addonsv1.ClusterDeletionHeldEvent, "HoldDeletion",
+			"HelmOp cannot uninstall the releases before the deletion of the Cluster: "+rejected)
+	}
 }
 
 // changeHold changes the current Cluster, and reports whether it changed anything. It first uses the cached Cluster,

@@ -13,6 +13,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
@@ -34,6 +35,9 @@ type Options struct {
 
 	// ForgetReads drops the recorded responsiveness of a Cluster when no release of the Cluster is read any more.
 	ForgetReads func(cluster client.ObjectKey)
+
+	// Link returns the state of the connection to a Cluster.
+	Link func(cluster client.ObjectKey) clusterlink.State
 
 	// Concurrency is the number of Clusters that are reconciled at the same time.
 	Concurrency int
@@ -57,6 +61,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		watchFilter: options.WatchFilter,
 		shard:       options.Shard,
 		forgetReads: options.ForgetReads,
+		link:        options.Link,
 		extension:   options.RuntimeExtension,
 	}
 	concurrency := requeue.ControllerOptions(options.Concurrency)

@@ -26,6 +26,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/cluster"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest/suite"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
@@ -89,6 +90,7 @@ func startController(t *testing.T) {
 				return cluster.SetupWithManager(mgr, cluster.Options{
 					Objects: clusterview.NewReader(kinds, mgr.GetAPIReader()), Budgets: report.NewEventBudgets(time.Now), Kinds: kinds,
 					Forget: func(client.ObjectKey) {}, ForgetReads: countPass, Concurrency: 5,
+					Link: func(client.ObjectKey) clusterlink.State { return clusterlink.State{} },
 				})
 			}, sharedServer.Binaries().CoreCRDs,
 			filepath.Join("..", "..", "test", "infrastructure", "local", "config", "crd"))

@@ -21,6 +21,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
@@ -66,14 +67,16 @@ type Engine interface {
 }
 
 // connect returns the connection to the cluster of a release. If ok is false, there is no connection. connect has then
-// reported the cause, unless no connection was tried yet.
-func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpRelease) (target model.Target, ok bool) {
+// reported the cause, unless no connection was tried yet. The Cluster is nil if it does not exist.
+func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpRelease,
+	cluster *clusterv1.Cluster,
+) (target model.Target, ok bool) {
 	key := apiutil.ClusterKey(release)
 	restConfig, err := r.clusters.GetRESTConfig(ctx, key)
 	if state := r.clusters.State(key); err == nil && state.IsUnreachable() {
 		// Another request would fail in the same way, only later. The watches stay, because the cluster may respond
 		// again soon.
-		report.Unreachable(release, noConnection(release, state.Cause))
+		report.Unreachable(release, noConnection(release, cluster, state.Cause))
 		return model.Target{}, false
 	}
 	if err == nil {
@@ -98,14 +101,17 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 		return model.Target{}, false
 	}
 	if isTried {
-		report.Unreachable(release, noConnection(release, r.clusters.State(key).Cause))
+		report.Unreachable(release, noConnection(release, cluster, r.clusters.State(key).Cause))
 	}
 	return model.Target{}, false
 }
 
 // noConnection returns the message for a Cluster that does not respond. The message depends only on the cause, because
 // each change of the message is a write.
-func noConnection(release *addonsv1.HelmOpRelease, cause clusterlink.Cause) string {
+func noConnection(release *addonsv1.HelmOpRelease, cluster *clusterv1.Cluster, cause clusterlink.Cause) string {
+	if hint := clusterlife.RenewalHint(cluster); hint != "" && cause == clusterlink.CauseCredentials {
+		return "The API server of the Cluster cannot be reached: " + string(cause) + hint
+	}
 	if cause != "" {
 		return "The API server of the Cluster cannot be reached: " + string(cause) + "; correct the Secret " +
 			apiutil.ClusterTitle(release) + "-kubeconfig. HelmOp continues when the API server answers"

@@ -125,6 +125,8 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 		want     metav1.ConditionStatus
 		up       bool
 		refused  bool
+		// hold is the hold of the deletion of the Cluster, for which HelmOp pauses the Cluster. hint is a part of the message.
+		hold, hint string
 	}{
 		"not tried yet":              {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotTried), want: report.True},
 		"tried, but failed":          {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotConnected), want: report.False},
@@ -133,6 +135,10 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 		"refused":                    {failures: 2, cause: clusterlink.CauseCredentials, want: report.False},
 		"refused, but not tried yet": {err: clusterlink.ErrNotTried, refused: true, want: report.True},
 		"refused kubeconfig":         {err: clusterlink.ErrNotConnected, refused: true, want: report.False},
+		"refused, and the pause of HelmOp prevents the renewal": {failures: 2, cause: clusterlink.CauseCredentials,
+			hold: controllertest.HeldSince, want: report.False,
+			hint: "write valid credentials to the Secret ns/c-kubeconfig, or set the annotation " +
+				addonsv1.DeletionHoldAnnotation + "=over and remove spec.paused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,11 +151,12 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 			if tc.refused {
 				r.kubeconfigs = refusedKubeconfig{}
 			}
-			if _, ok := r.connect(t.Context(), release); ok != tc.up {
+			if _, ok := r.connect(t.Context(), release, controllertest.DeletingCluster(tc.hold, tc.hold != "")); ok != tc.up {
 				t.Errorf("there is a connection: %t, want %t", ok, tc.up)
 			}
 			got := conditions.Get(release, addonsv1.ClusterReachableCondition)
-			if got.Status != tc.want || !strings.Contains(got.Message, string(tc.cause)) {
+			if got.Status != tc.want || !strings.Contains(got.Message, string(tc.cause)) ||
+				!strings.Contains(got.Message, tc.hint) {
 				t.Errorf("ClusterReachable is %s: %s, want %s", got.Status, got.Message, tc.want)
 			}
 		})
@@ -172,7 +179,7 @@ func TestRefusedKubeconfigUnderDeletion(t *testing.T) {
 		release.DeletionTimestamp = deletion
 		r := &Reconciler{clusters: linkMadeMeanwhile{err: clusterlink.ErrNotConnected}, kubeconfigs: refusedKubeconfig{},
 			watcher: &forgetfulWatcher{}}
-		if _, ok := r.connect(t.Context(), release); ok {
+		if _, ok := r.connect(t.Context(), release, nil); ok {
 			t.Error("a refused kubeconfig is used")
 		}
 		for _, condition := range []string{addonsv1.ReadyCondition, addonsv1.ClusterReachableCondition} {

@@ -290,7 +290,7 @@ func (r *Reconciler) keepNextTry(_ context.Context, p *releasePass) (*ctrl.Resul
 // connectCluster sets the target of the pass.
 func (r *Reconciler) connectCluster(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	var ok bool
-	if p.target, ok = r.connect(ctx, p.release); !ok {
+	if p.target, ok = r.connect(ctx, p.release, p.cluster); !ok {
 		return after(reconnectRetry(p.release, r.clusters.State(apiutil.ClusterKey(p.release)))), nil
 	}
 	p.target.Storage = r.records.Of(p.release, p.helmOp, r.references)

@@ -92,7 +92,7 @@ func (r *Reconciler) checkUpgradeOfDone(ctx context.Context, p *releasePass) err
 	unreported := p.release.DeepCopy()
 	conditions.Delete(unreported, addonsv1.ReadyCondition)
 	var ok bool
-	if p.target, ok = r.connect(ctx, unreported); !ok {
+	if p.target, ok = r.connect(ctx, unreported, p.cluster); !ok {
 		upgradereadiness.Pending(p.release, check, cmp.Or(conditions.GetMessage(unreported, addonsv1.ReadyCondition),
 			"HelmOp is connecting to the Cluster"))
 		p.due(reconnectRetry(p.release, r.clusters.State(apiutil.ClusterKey(p.release))))

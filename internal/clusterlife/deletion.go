@@ -4,10 +4,12 @@
 package clusterlife
 
 import (
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -48,6 +50,18 @@ func UninstallsBeforeDeletion(cluster *clusterv1.Cluster, release *addonsv1.Helm
 ) bool {
 	hold := apiutil.HoldOf(cluster)
 	return !hold.Over && RequiresUninstall(release, helmOp) && (!hold.IsOn() || DeletionRest(hold, release, now) > 0)
+}
+
+// RenewalHint returns what a user can do if the API server rejects the credentials in the kubeconfig of a Cluster. It
+// returns an empty text unless HelmOp pauses the Cluster to hold its deletion. Some providers write tokens that are
+// valid for minutes, and no provider renews a kubeconfig during a pause.
+func RenewalHint(cluster *clusterv1.Cluster) string {
+	if cluster == nil || !apiutil.HasPauseOfHold(cluster) {
+		return ""
+	}
+	return fmt.Sprintf(", and Cluster API does not renew them while HelmOp pauses the Cluster to hold its deletion: write "+
+		"valid credentials to the Secret %s-kubeconfig, or set the annotation %s=%s and remove spec.paused",
+		client.ObjectKeyFromObject(cluster), addonsv1.DeletionHoldAnnotation, apiutil.DeletionHoldOver)
 }
 
 // DeletionTimeout is the longest time for which a release holds the deletion of its Cluster.

@@ -15,7 +15,7 @@ import (
 // their texts differ between attempts.
 type Cause string
 
-// Only a person can remove these causes.
+// Providers of Cluster API renew credentials, unless the Cluster is paused. Only a person can remove the other causes.
 const (
 	// CauseLocal means that the address is refused, see Options.RefuseLocal.
 	CauseLocal Cause = "the kubeconfig has a loopback, link-local or cloud-internal address, to which the manager " +
