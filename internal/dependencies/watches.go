@@ -149,8 +149,9 @@ func concerns(change releaseChange, helmOp string, sibling *addonsv1.HelmOpRelea
 	return false
 }
 
-// HelmOpsOnChange enqueues, after SettleDelay, the HelmOps that depend on the HelmOp of a release: these HelmOps may
-// now assign a revision that waited for the release.
+// HelmOpsOnChange enqueues the HelmOps that depend on the HelmOp of a release: these HelmOps may now assign a revision
+// that waited for the release. The delay grows with the number of their Clusters. It is longer if only the message of
+// the HelmOps changes.
 func HelmOpsOnChange(reader client.Reader) handler.EventHandler {
 	return onReleaseChange(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease,
 		change releaseChange) {
@@ -164,9 +165,14 @@ func HelmOpsOnChange(reader client.Reader) handler.EventHandler {
 			return
 		}
 		for i := range helmOps.Items {
+			dependent := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&helmOps.Items[i])}
 			for _, dependency := range helmOps.Items[i].Spec.DependsOn {
-				if dependency.Name == name && (change.mends || change.explains || dependency.ReadyExpr != "") {
-					q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&helmOps.Items[i])}, watches.SettleDelay)
+				switch {
+				case dependency.Name != name:
+				case change.mends, change.mendsExpressions && dependency.ReadyExpr != "":
+					q.AddAfter(dependent, watches.ChangeDelay(ctx, reader, dependent))
+				case change.explains:
+					q.AddAfter(dependent, watches.MessageDelay(ctx, reader, dependent))
 				}
 			}
 		}

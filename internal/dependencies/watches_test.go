@@ -28,12 +28,16 @@ import (
 // recordingQueue records the requests that are added to it.
 type recordingQueue struct {
 	workqueue.TypedRateLimitingInterface[ctrl.Request]
-	added []string
+	added  []string
+	delays []time.Duration
 }
 
 func (q *recordingQueue) Add(request ctrl.Request) { q.added = append(q.added, request.Name) }
 
-func (q *recordingQueue) AddAfter(request ctrl.Request, _ time.Duration) { q.Add(request) }
+func (q *recordingQueue) AddAfter(request ctrl.Request, delay time.Duration) {
+	q.Add(request)
+	q.delays = append(q.delays, delay)
+}
 
 // countingReader counts the objects that are listed.
 type countingReader struct {
@@ -171,12 +175,15 @@ func TestEventsOfReleasesWithoutDependentsListNothing(t *testing.T) {
 	}
 }
 
-// TestEventsOfReleasesWakeDependentHelmOps checks that the HelmOps that depend on the HelmOp of a release are enqueued.
+// TestEventsOfReleasesWakeDependentHelmOps checks that the HelmOps that depend on the HelmOp of a release are enqueued,
+// and that their delay grows with the number of their Clusters.
 func TestEventsOfReleasesWakeDependentHelmOps(t *testing.T) {
 	t.Parallel()
+	const change, message = 2 * time.Second, 5 * time.Second // of a HelmOp with 1000 Clusters
 	depending := func(name, on, expr string) client.Object {
 		return controllertest.UpToDateHelmOp(t, name, func(h *addonsv1.HelmOp) {
 			h.Spec.DependsOn = []addonsv1.Dependency{{Name: "storage"}, {Name: on, ReadyExpr: expr}}
+			h.Status.Clusters = &addonsv1.ClusterCounts{Selected: 1000}
 		})
 	}
 	store := controllertest.StoreOf(t, depending("dns", "cni", ""), depending("expr", "cni", "true"),
@@ -186,17 +193,25 @@ func TestEventsOfReleasesWakeDependentHelmOps(t *testing.T) {
 		before *addonsv1.HelmOpRelease
 		after  func(*addonsv1.HelmOpRelease)
 		want   []string
+		delay  time.Duration
 	}{
 		"becomes ready": {before: controllertest.ReadyRelease("cni", controllertest.AwaitDependencies),
-			want: []string{"dns", "expr"}},
+			want: []string{"dns", "expr"}, delay: change},
 		"status": {before: ready, after: func(r *addonsv1.HelmOpRelease) { r.Status.Release.Version = "2" },
-			want: []string{"expr"}},
+			want: []string{"expr"}, delay: change},
+		"ceases to be ready": {before: ready, after: controllertest.AwaitDependencies, want: []string{"dns", "expr"},
+			delay: message},
 	} {
 		q := &recordingQueue{}
 		HelmOpsOnChange(store).Update(t.Context(),
 			event.UpdateEvent{ObjectOld: tc.before, ObjectNew: changedRelease("cni", tc.after)}, q)
 		if slices.Sort(q.added); !slices.Equal(q.added, tc.want) {
 			t.Errorf("%s: woken %q, want %q", name, q.added, tc.want)
+		}
+		for _, delay := range q.delays {
+			if delay != tc.delay {
+				t.Errorf("%s: collected for %s, want %s", name, delay, tc.delay)
+			}
 		}
 	}
 }

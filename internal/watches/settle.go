@@ -160,12 +160,20 @@ func observedTopology(obj *unstructured.Unstructured) int64 {
 	return 0
 }
 
-// changeDelay returns how long events after which a pass may change releases are collected.
+// ChangeDelay returns how long events after which a pass over a HelmOp may change releases are collected.
+func ChangeDelay(ctx context.Context, reader client.Reader, helmOp ctrl.Request) time.Duration {
+	selected, _ := progressOf(ctx, reader, helmOp)
+	return collectFor(selected, changePace, maxChangeDelay)
+}
+
+// MessageDelay returns how long events after which a pass over a HelmOp only changes its status are collected.
+func MessageDelay(ctx context.Context, reader client.Reader, helmOp ctrl.Request) time.Duration {
+	selected, _ := progressOf(ctx, reader, helmOp)
+	return collectFor(selected, countPace, maxCountDelay)
+}
+
 func changeDelay(reader client.Reader) delayFunc {
-	return func(ctx context.Context, request ctrl.Request) time.Duration {
-		selected, _ := progressOf(ctx, reader, request)
-		return collectFor(selected, changePace, maxChangeDelay)
-	}
+	return func(ctx context.Context, helmOp ctrl.Request) time.Duration { return ChangeDelay(ctx, reader, helmOp) }
 }
 
 // collectFor returns pace for each of a number of objects, at least SettleDelay and at most limit.
