@@ -21,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
@@ -165,6 +166,11 @@ func cacheOptions(options *Options) cache.Options {
 		DefaultTransform: slim(cache.TransformStripManagedFields()),
 		ByObject:         map[client.Object]cache.ByObject{},
 	}
+	// After kubectl apply, an annotation has the content of the object.
+	withoutContent := cache.ByObject{Transform: slim(withoutAnnotations)}
+	for _, kind := range []string{apiutil.KindSecret, apiutil.KindConfigMap} {
+		result.ByObject[apiutil.PartialOf(kind)] = withoutContent
+	}
 	for _, obj := range []client.Object{
 		&addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}, &addonsv1.HelmOpRevision{}, &clusterv1.Cluster{},
 	} {
@@ -174,6 +180,14 @@ func cacheOptions(options *Options) cache.Options {
 		result.DefaultNamespaces = map[string]cache.Config{options.namespace: {}}
 	}
 	return result
+}
+
+// withoutAnnotations removes the annotations and the managed fields from the metadata of an object.
+func withoutAnnotations(obj any) (any, error) {
+	if object, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		object.Annotations, object.ManagedFields = nil, nil
+	}
+	return obj, nil
 }
 
 // slim returns a transform that does the same as another one, and makes objects smaller without changing them.
