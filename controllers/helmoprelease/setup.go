@@ -112,7 +112,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	ofCluster := watches.ChildRequestsForCluster(r.client)
 	awaitingUninstall := handler.EnqueueRequestsFromMapFunc(dependencies.EndingRequests(r.client))
 	unready := func(toHelmOps handler.MapFunc) handler.MapFunc { return watches.UnreadyRequests(r.client, toHelmOps) }
-	ofSecret := watches.RequestsForSecret(r.client, options.References)
+	ofSecret := watches.RequestsAfterReference(r.client, watches.RequestsForSecret(r.client, options.References))
+	ofAccount := watches.RequestsAfterReference(r.client,
+		watches.RequestsForReference(apiutil.KindServiceAccount, r.client))
 	// At the start, all releases are reconciled anyway.
 	afterStart := builder.WithPredicates(watches.AfterStart())
 	return ctrl.NewControllerManagedBy(mgr).
@@ -132,9 +134,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			builder.WithPredicates(dependencies.DependencyChanged())).
 		Watches(&addonsv1.HelmOp{}, awaitingUninstall, builder.WithPredicates(dependencies.ChoiceMayChange())).
 		Watches(apiutil.NewCluster(), awaitingUninstall, builder.WithPredicates(dependencies.ChoiceMayChange())).
-		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(unready(ofSecret)), afterStart).
-		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount),
-			watches.Delayed(unready(watches.RequestsForReference(apiutil.KindServiceAccount, r.client))), afterStart).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(ofSecret), afterStart).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount), watches.Delayed(ofAccount), afterStart).
 		WatchesRawSource(r.charts.Source()).
 		WatchesRawSource(r.images.Source()).
 		WatchesRawSource(r.reads.Source()).

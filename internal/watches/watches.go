@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -292,19 +293,43 @@ func ChildRequestsForHelmOp(reader client.Reader) handler.MapFunc {
 }
 
 // UnreadyRequests returns requests for the HelmOpReleases that are not Ready and whose HelmOp an object concerns. So
-// they need not wait for the next attempt after a user corrects credentials.
+// they need not wait for the next attempt after a user corrects the object.
 func UnreadyRequests(reader client.Reader, toHelmOps handler.MapFunc) handler.MapFunc {
+	return childRequests(reader, toHelmOps, func(release *addonsv1.HelmOpRelease) bool {
+		return !apiutil.IsReadyNow(release)
+	})
+}
+
+// RequestsAfterReference returns requests for the HelmOpReleases that may wait for another content of a Secret or a
+// ServiceAccount, and whose HelmOp the object concerns. The other releases that are not Ready read the object at their
+// action anyway. A HelmOp with a templated reference is concerned by the Secrets of all its Clusters: without this
+// limit, each new Secret would request all new releases of the HelmOp.
+func RequestsAfterReference(reader client.Reader, toHelmOps handler.MapFunc) handler.MapFunc {
+	return childRequests(reader, toHelmOps, func(release *addonsv1.HelmOpRelease) bool {
+		if !release.DeletionTimestamp.IsZero() {
+			return true // Without the object, HelmOp may not be able to check whether the release is still needed.
+		}
+		ready := conditions.Get(release, addonsv1.ReadyCondition)
+		return ready != nil && !apiutil.IsReadyNow(release) &&
+			(!apiutil.ProgressReasons[ready.Reason] || apiutil.WaitsForImages(release))
+	})
+}
+
+// childRequests returns requests for some HelmOpReleases of the HelmOps that an object concerns.
+func childRequests(reader client.Reader, toHelmOps handler.MapFunc,
+	waits func(*addonsv1.HelmOpRelease) bool,
+) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
-		var unready []addonsv1.HelmOpRelease
+		var waiting []addonsv1.HelmOpRelease
 		for _, request := range toHelmOps(ctx, obj) {
 			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}
 			for _, child := range apiutil.ChildrenOfHelmOp(ctx, reader, helmOp) {
-				if !apiutil.IsReadyNow(&child) {
-					unready = append(unready, child)
+				if waits(&child) {
+					waiting = append(waiting, child)
 				}
 			}
 		}
-		return RequestsForChildren(unready)
+		return RequestsForChildren(waiting)
 	}
 }
 

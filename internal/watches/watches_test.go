@@ -4,6 +4,7 @@
 package watches
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -11,12 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
 // TestRequestForOwnerOfOrphanedRelease checks that the HelmOp is requested at the end of a release whose owner
@@ -108,6 +111,40 @@ func TestClusterReplaced(t *testing.T) {
 	handler.Delete(t.Context(), event.DeleteEvent{Object: cluster("gone", "1")}, nil)
 	if want := []string{"re-created", "gone"}; !slices.Equal(forgotten, want) {
 		t.Errorf("forgotten are %v, want %v", forgotten, want)
+	}
+}
+
+// TestRequestsAfterReference checks which releases are requested after a change of a Secret.
+func TestRequestsAfterReference(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	waits := func(reason string) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, reason, "") }
+	}
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOpRelease)
+		want   bool
+	}{
+		"is ready":          {nil, false},
+		"is new":            {func(r *addonsv1.HelmOpRelease) { r.Status.Conditions = nil }, false},
+		"waits for a slot":  {waits(addonsv1.UpdatingReason), false},
+		"waits for its CNI": {waits(addonsv1.WaitingForDependenciesReason), false},
+		"waits for images":  {waits(addonsv1.ImagesMissingReason), true},
+		"lacks the Secret":  {waits(addonsv1.ReferenceNotFoundReason), true},
+		"failed":            {failing, true},
+		"under deletion": {func(r *addonsv1.HelmOpRelease) {
+			waits(addonsv1.DeletingReason)(r)
+			r.DeletionTimestamp = &now
+		}, true},
+	} {
+		store := controllertest.StoreOf(t, controllertest.ReadyRelease("it", tc.change))
+		toHelmOp := func(context.Context, client.Object) []ctrl.Request {
+			return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: "n", Name: "it"}}}
+		}
+		got := RequestsAfterReference(store, toHelmOp)(t.Context(), apiutil.PartialOf(apiutil.KindSecret))
+		if (len(got) == 1) != tc.want {
+			t.Errorf("a release that %s: got %v", name, got)
+		}
 	}
 }
 
