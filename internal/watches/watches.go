@@ -179,7 +179,8 @@ func RequestsForReference(kind string, reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		named, patterned := &addonsv1.HelmOpList{}, &addonsv1.HelmOpList{}
 		inNamespace := client.InNamespace(obj.GetNamespace())
-		err := reader.List(ctx, named, inNamespace, client.MatchingFields{referencesIndex: kind + "/" + obj.GetName()})
+		err := reader.List(ctx, named, inNamespace, client.MatchingFields{referencesIndex: kind + "/" + obj.GetName()},
+			client.UnsafeDisableDeepCopy)
 		if err == nil {
 			err = reader.List(ctx, patterned, inNamespace, client.MatchingFields{patternsIndex: kind},
 				client.UnsafeDisableDeepCopy)
@@ -211,7 +212,7 @@ func requestsForPullSecret(reader client.Reader, references *references.Reader) 
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		helmOps := &addonsv1.HelmOpList{}
 		err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()),
-			client.MatchingFields{serviceAccountIndex: "true"})
+			client.MatchingFields{serviceAccountIndex: "true"}, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps with a service account", "Secret",
 				client.ObjectKeyFromObject(obj))

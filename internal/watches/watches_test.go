@@ -148,6 +148,32 @@ func TestRequestsAfterReference(t *testing.T) {
 	}
 }
 
+// copyReader records whether lists copy the listed objects.
+type copyReader struct {
+	client.Reader
+	lists, copies int
+}
+
+func (r *copyReader) List(_ context.Context, _ client.ObjectList, options ...client.ListOption) error {
+	applied := (&client.ListOptions{}).ApplyOptions(options)
+	r.lists++
+	if applied.UnsafeDisableDeepCopy == nil || !*applied.UnsafeDisableDeepCopy {
+		r.copies++
+	}
+	return nil
+}
+
+// TestSecretEventsCopyNoHelmOps checks that an event of a Secret does not copy the HelmOps that it may concern: a
+// management cluster may have many such events.
+func TestSecretEventsCopyNoHelmOps(t *testing.T) {
+	t.Parallel()
+	reader := &copyReader{}
+	RequestsForSecret(reader, nil)(t.Context(), apiutil.PartialOf(apiutil.KindSecret))
+	if reader.lists != 3 || reader.copies != 0 {
+		t.Errorf("%d of %d lists copy HelmOps", reader.copies, reader.lists)
+	}
+}
+
 // TestHelmOpThatReturnsToShardPassesPredicate has a HelmOp that leaves the shard and returns: its releases were not
 // reconciled meanwhile.
 func TestHelmOpThatReturnsToShardPassesPredicate(t *testing.T) {
