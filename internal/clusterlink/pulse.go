@@ -5,6 +5,7 @@ package clusterlink
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -24,10 +25,15 @@ const (
 	// a server that answers pings is not probed. An unreachable Cluster is detected after maxSilence, two probes and
 	// sweepInterval: within 25 s.
 	maxSilence, sweepInterval = 13 * time.Second, time.Second
-	// aliveInterval is the interval between probes of an API server that gives signs of life. Only a request can show
-	// that the credentials are valid and that more than the HTTP layer works. The interval is shorter than the idle
-	// timeout of connections.
+	// aliveInterval is the interval between probes of an API server that gives signs of life, but serves no watch. Only a
+	// request can show that the credentials are valid and that more than the HTTP layer works. The interval is shorter
+	// than the idle timeout of connections.
 	aliveInterval = time.Minute
+	// servedInterval is the interval between probes of an API server that serves a watch. Its bookmarks show that more
+	// than the HTTP layer works; they need no probe. maxUnserved is the time without an event or bookmark after which a
+	// watch does not count: API servers send a bookmark a minute. A probe then takes place after aliveInterval. Revoked
+	// credentials are detected after servedInterval, or with the next request.
+	servedInterval, maxUnserved = 10 * time.Minute, 90 * time.Second
 )
 
 // pulse records the signs of life of an API server. All data on the steady connection are a sign of life: events,
@@ -36,11 +42,20 @@ const (
 type pulse struct {
 	began time.Time
 	// last is the time of the last sign, as a duration since began. So a clock that is set back cannot hide silence.
-	last   atomic.Int64
+	last atomic.Int64
+	// served is the time at which a watch received data, in the same form.
+	served atomic.Int64
 	failed atomic.Bool
 }
 
-func newPulse() *pulse { return &pulse{began: time.Now()} }
+func newPulse() *pulse {
+	p := &pulse{began: time.Now()}
+	p.served.Store(-int64(maxUnserved))
+	return p
+}
+
+// isServed reports whether a watch received data within maxUnserved.
+func (p *pulse) isServed() bool { return time.Since(p.began)-time.Duration(p.served.Load()) < maxUnserved }
 
 // silence returns the time since the last sign.
 func (p *pulse) silence() time.Duration { return time.Since(p.began) - time.Duration(p.last.Load()) }
@@ -99,15 +114,37 @@ func (c *watchedConn) Read(buffer []byte) (int, error) {
 	return n, err
 }
 
+// ofWatch returns the body of the response to a watch. The data that the watch receives count for isServed.
+func (p *pulse) ofWatch(body io.ReadCloser) io.ReadCloser { return &watchBody{ReadCloser: body, pulse: p} }
+
+// watchBody is the body of the response to a watch.
+type watchBody struct {
+	io.ReadCloser
+	pulse *pulse
+}
+
+// Read implements io.Reader.
+func (b *watchBody) Read(buffer []byte) (int, error) {
+	n, err := b.ReadCloser.Read(buffer)
+	if n > 0 {
+		b.pulse.served.Store(int64(time.Since(b.pulse.began)))
+	}
+	return n, err
+}
+
 // isAlive reports whether a link needs no probe now because its API server gives signs of life.
 func (k *link) isAlive(maxSilence time.Duration) bool {
 	return k.config != nil && k.state.Failures == 0 && k.pulse.silence() < maxSilence
 }
 
-// isSilent reports whether a link needs a probe because its API server gives no signs of life.
+// isSilent reports whether a link needs a probe because its API server gives no signs of life, or no longer serves a
+// watch.
 func (k *link) isSilent(now time.Time, maxSilence time.Duration) bool {
-	return k.config != nil && k.state.Failures == 0 && !k.isAlive(maxSilence) &&
-		now.Sub(k.state.LastTry) >= probeInterval
+	if k.config == nil || k.state.Failures > 0 {
+		return false
+	}
+	rest := now.Sub(k.state.LastTry)
+	return rest >= probeInterval && !k.isAlive(maxSilence) || rest >= aliveInterval && !k.pulse.isServed()
 }
 
 // sweep enqueues the Clusters of silent API servers until the context ends. One timer for all links costs less than

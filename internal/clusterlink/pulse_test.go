@@ -132,15 +132,16 @@ func (w *wire) Close() error {
 
 func (w *wire) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 6443} }
 
-// lively is a Cluster whose link has a real transport and a fake clock. Its API server counts probes, and its watches
-// have no events.
+// lively is a Cluster whose link has a real transport and a fake clock. Its API server counts probes. Its watches have
+// no events, and a bookmark a minute if hasBookmarks is true.
 type lively struct {
 	*fleet
 	wire   *wire
 	probed atomic.Int32
 	// stuck is true if the API server answers pings, but no requests.
-	stuck  atomic.Bool
-	status atomic.Int32
+	stuck        atomic.Bool
+	hasBookmarks atomic.Bool
+	status       atomic.Int32
 }
 
 // startLively connects the Cluster, and runs the controller.
@@ -215,12 +216,29 @@ func (l *lively) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("watch") != "" {
 		w.WriteHeader(http.StatusOK)
 		w.(http.Flusher).Flush()
-		<-r.Context().Done()
+		l.sendBookmarks(r.Context(), w)
 		return
 	}
 	l.probed.Add(1)
 	if status := l.status.Load(); status != 0 {
 		w.WriteHeader(int(status))
+	}
+}
+
+// sendBookmarks sends a bookmark a minute to a watch until its end.
+func (l *lively) sendBookmarks(ctx context.Context, w http.ResponseWriter) {
+	ticker := time.NewTicker(time.Minute)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if l.hasBookmarks.Load() && !l.stuck.Load() {
+				_, _ = io.WriteString(w, "{}")
+				w.(http.Flusher).Flush()
+			}
+		}
 	}
 }
 
@@ -291,6 +309,29 @@ func TestLivingAPIServerIsProbedRarely(t *testing.T) {
 	}
 }
 
+// TestServedWatchNeedsFewProbes checks that bookmarks replace probes, and that probes begin again when the bookmarks
+// end.
+func TestServedWatchNeedsFewProbes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := startLively(t, true)
+		l.hasBookmarks.Store(true)
+		go l.request("watch=true")
+		time.Sleep(2 * time.Minute)
+		before := l.probed.Load()
+		time.Sleep(time.Hour)
+		if probed := l.probed.Load() - before; probed < 5 || probed > 7 {
+			t.Errorf("%d probes in an hour with bookmarks", probed)
+		}
+		l.hasBookmarks.Store(false)
+		before = l.probed.Load()
+		time.Sleep(maxUnserved + 2*sweepInterval)
+		synctest.Wait()
+		if l.probed.Load() == before {
+			t.Error("no probe after the end of the bookmarks")
+		}
+	})
+}
+
 // TestSilenceIsDetected checks that silence is detected at any time, with and without HTTP/2.
 func TestSilenceIsDetected(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -358,6 +399,18 @@ func TestPingsDoNotHideStuckServer(t *testing.T) {
 			time.Sleep(90 * time.Second)
 			l.stuck.Store(true)
 			if took := l.until(true); took > aliveInterval*11/10+2*probeTimeout {
+				t.Errorf("it is detected after %s", took)
+			}
+		})
+	})
+	t.Run("the end of the bookmarks shows it", func(t *testing.T) {
+		inBubble(t, func(t *testing.T) {
+			l := startLively(t, true)
+			l.hasBookmarks.Store(true)
+			go l.request("watch=true")
+			time.Sleep(5 * time.Minute)
+			l.stuck.Store(true)
+			if took := l.until(true); took > 105*time.Second { // The documentation has the same value.
 				t.Errorf("it is detected after %s", took)
 			}
 		})

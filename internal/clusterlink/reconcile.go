@@ -172,6 +172,8 @@ func (l *Links) interval(k *link) time.Duration {
 	switch {
 	case k.config == nil:
 		return k.retryInterval()
+	case k.isAlive(l.maxSilence) && k.pulse.isServed():
+		return servedInterval
 	case k.isAlive(l.maxSilence):
 		return aliveInterval
 	case k.state.Failures > 0 && !k.state.IsUnreachable():

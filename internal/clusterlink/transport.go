@@ -108,6 +108,9 @@ func (r *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := way.RoundTrip(req)
 	r.pulse.check(req, resp, err)
+	if err == nil && resp.StatusCode == http.StatusOK && isWatch(req) {
+		resp.Body = r.pulse.ofWatch(resp.Body)
+	}
 	return resp, err
 }
 
@@ -123,9 +126,10 @@ func isSmall(req *http.Request) bool {
 		return false
 	}
 	accept := req.Header.Get("Accept")
-	return accept == "" || strings.Contains(accept, "as=PartialObjectMetadata") ||
-		strings.Contains(req.URL.RawQuery, "watch=true")
+	return accept == "" || strings.Contains(accept, "as=PartialObjectMetadata") || isWatch(req)
 }
+
+func isWatch(req *http.Request) bool { return strings.Contains(req.URL.RawQuery, "watch=true") }
 
 // withTransport returns a config for the same server and the same identity as another config. Its transport has the TLS
 // settings and the credentials, so the texts of the kubeconfig are not kept. signs receives the signs of life of the
