@@ -55,7 +55,9 @@ func newPulse() *pulse {
 }
 
 // isServed reports whether a watch received data within maxUnserved.
-func (p *pulse) isServed() bool { return time.Since(p.began)-time.Duration(p.served.Load()) < maxUnserved }
+func (p *pulse) isServed() bool {
+	return time.Since(p.began)-time.Duration(p.served.Load()) < maxUnserved
+}
 
 // silence returns the time since the last sign.
 func (p *pulse) silence() time.Duration { return time.Since(p.began) - time.Duration(p.last.Load()) }
@@ -115,7 +117,9 @@ func (c *watchedConn) Read(buffer []byte) (int, error) {
 }
 
 // ofWatch returns the body of the response to a watch. The data that the watch receives count for isServed.
-func (p *pulse) ofWatch(body io.ReadCloser) io.ReadCloser { return &watchBody{ReadCloser: body, pulse: p} }
+func (p *pulse) ofWatch(body io.ReadCloser) io.ReadCloser {
+	return &watchBody{ReadCloser: body, pulse: p}
+}
 
 // watchBody is the body of the response to a watch.
 type watchBody struct {
