@@ -198,7 +198,7 @@ func TestReleasesOfClustersInOtherShardsAreHeld(t *testing.T) {
 				t.Errorf("missing %v", planned.Gone)
 			}
 			scope.artifact = &addonsv1.ResolvedArtifact{}
-			ready := helmopstatus.Of(scope.statusPass()).Ready
+			ready := helmopstatus.Of(scope.statusPass(time.Time{})).Ready
 			if tc.held && !strings.Contains(ready.Message, `"b"`) {
 				t.Errorf("Ready is %+v", ready)
 			}

@@ -6,6 +6,7 @@ package helmop
 import (
 	"context"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -21,7 +22,7 @@ import (
 // report writes the results of the pass into the conditions and the status of the HelmOp.
 func (r *Reconciler) report(scope *helmOpScope) {
 	helmOp := scope.helmOp
-	status := helmopstatus.Of(scope.statusPass())
+	status := helmopstatus.Of(scope.statusPass(r.now()))
 	if scope.selectorErr == nil {
 		helmOp.Status.Clusters = &status.Counts
 		helmOp.Status.Failures = status.Failures
@@ -44,8 +45,9 @@ func (r *Reconciler) report(scope *helmOpScope) {
 }
 
 // statusPass returns the findings of the pass for the status of the HelmOp, including the Clusters.
-func (s *helmOpScope) statusPass() *helmopstatus.Pass {
+func (s *helmOpScope) statusPass(now time.Time) *helmopstatus.Pass {
 	pass := s.overview()
+	pass.Now = now
 	pass.Clusters = make([]helmopstatus.Cluster, 0, len(s.clusters))
 	for _, c := range s.clusters {
 		pass.Clusters = append(pass.Clusters, helmopstatus.Cluster{

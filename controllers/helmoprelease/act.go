@@ -97,11 +97,11 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 }
 
 // crowd is the number of releases in the queue for slots from which a new release does not report that it waits, for
-// crowdPatience after its creation.
-const crowd, crowdPatience = 50, time.Minute
+// crowdPatience after its creation. Meanwhile, Ready of its HelmOp has the number of such releases.
+const crowd, crowdPatience = 50, 10 * time.Minute
 
 // silentWait returns how long a release without a slot does not report that it waits; 0 if it must report. When a fleet
-// is installed, nearly all new releases wait for some seconds, and these reports would be a sixth of all writes. A
+// is installed, nearly all new releases wait for some minutes, and these reports would be a sixth of all writes. A
 // release that may adopt a release of another owner always reports: until its status has the observed state, its wave
 // does not pass.
 func (r *Reconciler) silentWait(p *releasePass) time.Duration {

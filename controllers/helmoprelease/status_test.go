@@ -232,7 +232,7 @@ func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 }
 
 // TestNewReleaseInCrowdWaitsInSilence checks that a new release in a long queue for slots does not write that it waits,
-// but only for a minute. A release that has reported something before writes it at once, and so does a release that may
+// but only for ten minutes. A release that has reported something before writes it at once, and so does a release that may
 // adopt a release of another owner: its wave waits for its state.
 func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
 	t.Parallel()
@@ -254,7 +254,8 @@ func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
 		"a short queue":            {crowd - 2, created(0), 0},
 		"a crowd":                  {crowd, created(0), crowdPatience},
 		"a crowd, later":           {crowd, created(crowdPatience / 4), crowdPatience * 3 / 4},
-		"a crowd, after a minute":  {crowd, created(crowdPatience), 0},
+		"a crowd, nine minutes":    {crowd, created(9 * time.Minute), time.Minute},
+		"a crowd, ten minutes":     {crowd, created(10 * time.Minute), 0},
 		"a crowd, and much later":  {crowd, created(time.Hour), 0},
 		"an API server in advance": {crowd, created(-time.Hour), crowdPatience},
 		"it has reported before":   {crowd, reported, 0},

@@ -165,6 +165,14 @@ func waitingClusters(c *addonsv1.ClusterCounts) string {
 	return message
 }
 
+// silentReleases returns how many new releases have not reported anything yet. The text is for the end of a message.
+func silentReleases(n int32) string {
+	if n == 0 {
+		return ""
+	}
+	return "; " + plural.Count(n, "new release waits", "new releases wait") + " for a slot or the first check"
+}
+
 // failedCondition returns the reason and the message of Ready if releases failed. If they only wait for the
 // confirmation of a user, the message is that of the first of them: it has the command, which must be complete.
 func failedCondition(s summary) (reason, message string) {
@@ -220,11 +228,12 @@ func readyCondition(p *Pass, s summary) metav1.Condition {
 		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
 			"%s up to date%s", ofClusters(c.UpToDate, c.Selected), waitingClusters(&c)))
 	case c.Blocked > 0:
-		return no(blockedCondition(p, s))
+		reason, message := blockedCondition(p, s)
+		return no(reason, message+silentReleases(s.silent))
 	case c.Deferred > 0 && c.UpToDate+c.Paused+c.Pinned+c.Deferred == c.Selected:
 		return no(deferredCondition(p, s))
 	case c.UpToDate+c.Paused+c.Pinned < c.Selected:
-		return no(addonsv1.ProgressingReason, ofClusters(c.UpToDate, c.Selected)+" up to date")
+		return no(addonsv1.ProgressingReason, ofClusters(c.UpToDate, c.Selected)+" up to date"+silentReleases(s.silent))
 	case s.ending > 0:
 		return no(addonsv1.ProgressingReason, endingMessage(p, s))
 	case c.Selected == 0:

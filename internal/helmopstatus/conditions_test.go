@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -297,6 +299,34 @@ func TestConfirmationIsAwaited(t *testing.T) {
 	got := Of(scopeOf(fleetCluster(apiutil.ManagementTitle, gone, notReady(addonsv1.ConfirmationRequiredReason))))
 	if got.Ready.Message != "Why "+addonsv1.ConfirmationRequiredReason || !got.IsStalled || !got.IsWorthWarning {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestSilentReleasesAreReported checks that the HelmOp reports releases that have not reported anything for more than a
+// minute, and only these.
+func TestSilentReleasesAreReported(t *testing.T) {
+	t.Parallel()
+	const silent = "; 1 new release waits for a slot or the first check"
+	aged := func(age time.Duration) func(*Cluster) {
+		return func(c *Cluster) {
+			c.Child.Status.Conditions = nil
+			c.Child.CreationTimestamp = metav1.NewTime(controllertest.Noon.Add(-age))
+		}
+	}
+	old, young := aged(silence+time.Second), aged(silence)
+	for want, clusters := range map[string][]*Cluster{
+		"1 of 3 Clusters is up to date" + silent: {fleetCluster("a"), fleetCluster("b", old), fleetCluster("c", young)},
+		"0 of 3 Clusters are up to date; 2 new releases wait for a slot or the first check": {
+			fleetCluster("a", old), fleetCluster("b", old), fleetCluster("c", young)},
+		"0 of 2 Clusters are up to date": {fleetCluster("a", old, paused), fleetCluster("b", young)},
+		"1 of 2 Clusters waits for dependencies; a: Why " + addonsv1.WaitingForDependenciesReason + silent: {
+			fleetCluster("a", notReady(addonsv1.WaitingForDependenciesReason)), fleetCluster("b", old)},
+	} {
+		p := scopeOf(clusters...)
+		p.Now = controllertest.Noon
+		if got := readyCondition(p, summarize(p)).Message; got != want {
+			t.Errorf("the message of Ready is %q, want %q", got, want)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@
 package helmopstatus
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -17,6 +19,9 @@ import (
 
 // Pass has the findings of a pass over a HelmOp. The functions of this package do not change it.
 type Pass struct {
+	// Now is the time of the pass.
+	Now time.Time
+
 	// HelmOp has the conditions Resolved and Verified from this pass, and all other status from the previous pass.
 	HelmOp *addonsv1.HelmOp
 

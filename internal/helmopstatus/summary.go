@@ -5,6 +5,7 @@ package helmopstatus
 
 import (
 	"sort"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -53,6 +54,19 @@ type summary struct {
 	ending int32
 	// whyEnding is the reason why the first of these deletions waits.
 	whyEnding string
+	// silent is the number of releases of selected Clusters that have not reported anything for longer than silence.
+	silent int32
+}
+
+// silence is the age from which the HelmOp reports that a new release has not reported anything. Nearly all releases
+// report before.
+const silence = time.Minute
+
+// isSilent reports whether a release has not reported anything for longer than silence. In a long queue for slots, a
+// new release does not write that it waits.
+func isSilent(child *addonsv1.HelmOpRelease, now time.Time) bool {
+	return child != nil && !conditions.Has(child, addonsv1.ReadyCondition) &&
+		now.Sub(child.CreationTimestamp.Time) > silence
 }
 
 func summarize(p *Pass) summary {
@@ -113,6 +127,9 @@ func summarize(p *Pass) summary {
 		case phasePinned:
 			s.counts.Pinned++
 		case phaseProgressing:
+			if isSilent(c.Child, p.Now) {
+				s.silent++
+			}
 		}
 	}
 	sort.Slice(s.failures, func(i, j int) bool { return s.failures[i].Cluster < s.failures[j].Cluster })
