@@ -265,9 +265,11 @@ func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease,
 }
 
 // controlPlaneFailed returns the delay until the control plane of a Cluster is read again. It logs the cause once: for
-// example, a user must correct a wrong reference or a missing permission.
+// example, a user must correct a wrong reference or a missing permission. No event announces such a correction, so the
+// delay does not grow beyond the delay of the outcome.
 func (r *Reconciler) controlPlaneFailed(ctx context.Context, scope *lifeScope, err error) time.Duration {
-	if outcome := failures.Of(err, failures.Planning); outcome.Kind == failures.Waiting {
+	outcome := failures.Of(err, failures.Planning)
+	if outcome.Kind == failures.Waiting {
 		return outcome.Wait
 	}
 	cause := requeue.Cause{Generation: scope.object.GetGeneration(), Reason: addonsv1.ObjectReadFailedReason}
@@ -276,7 +278,7 @@ func (r *Reconciler) controlPlaneFailed(ctx context.Context, scope *lifeScope, e
 		ctrl.LoggerFrom(ctx).Error(nil, "Cannot read which version of Kubernetes the control plane runs; it is tried again",
 			"error", err.Error())
 	}
-	return wait
+	return requeue.Sooner(wait, outcome.Wait)
 }
 
 // reconcileUpgrade sets, renews and removes the annotations with which HelmOps hold upgrades of the Cluster.

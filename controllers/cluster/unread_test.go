@@ -16,10 +16,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// TestUnreadableControlPlane checks that a control plane that cannot be read is read again with growing delays, and is
-// logged once.
+// TestUnreadableControlPlane checks that a control plane that cannot be read is read again with growing delays up to a
+// limit, and is logged once.
 func TestUnreadableControlPlane(t *testing.T) {
 	t.Parallel()
 	logged := 0
@@ -29,6 +30,11 @@ func TestUnreadableControlPlane(t *testing.T) {
 	for _, about := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		if wait := r.controlPlaneFailed(ctx, scope, unread); (wait - about).Abs() > about/4 {
 			t.Errorf("the next read is after %s, want %s", wait, about)
+		}
+	}
+	for range 10 {
+		if wait := r.controlPlaneFailed(ctx, scope, unread); wait > requeue.ObjectReadRetry {
+			t.Errorf("after many failures, the next read is after %s, want at most %s", wait, requeue.ObjectReadRetry)
 		}
 	}
 	pending := fmt.Errorf("%w: %w", render.ErrObjectRead, kindcache.ErrPending)

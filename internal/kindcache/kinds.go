@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -31,8 +32,15 @@ const (
 	// which its informer is stopped.
 	slowAfter, syncTimeout = 10 * time.Second, time.Minute
 
-	// retryAfter is the wait before the next attempt for a kind that could not be read.
-	retryAfter = time.Minute
+	// retryAfter is the wait before the next attempt for a kind that could not be read. answeredRetry is this wait if the
+	// API server answered that the manager may not read the kind, or that it does not serve the kind. Such an attempt
+	// costs little.
+	retryAfter, answeredRetry = time.Minute, 15 * time.Second
+
+	// servedPoll is the interval at which the API server is asked for a kind that it does not serve yet. reviewInterval
+	// is the interval at which the right to read a kind is checked while its informer starts: an informer without this
+	// right would repeat its list until syncTimeout.
+	servedPoll, reviewInterval = time.Second, 10 * time.Second
 
 	// maxKinds is the largest number of kinds with an informer.
 	maxKinds = 64
@@ -76,7 +84,8 @@ type Options struct {
 	Informers Informers
 
 	// Review returns why the manager may not list and watch the kind; empty if it may. If Review returns an error, the
-	// manager tries to read the kind. Default: the manager tries to read all kinds.
+	// manager tries to read the kind, unless the error says that the API server does not serve the kind: see
+	// meta.IsNoMatchError. Default: the manager tries to read all kinds.
 	Review func(ctx context.Context, kind schema.GroupVersionKind) (refusal string, err error)
 
 	// Own are the kinds whose informers the controllers need. They are never stopped.
@@ -102,7 +111,6 @@ type Kinds struct {
 // kind is the state of one kind.
 type kind struct {
 	namespace string
-	begun     time.Time
 	used      time.Time
 
 	// isStarting is true while the informer is starting. isSynced is true if the kind can be read.
@@ -112,8 +120,13 @@ type kind struct {
 	err   error
 	retry time.Time
 
-	// firstResult is closed when the first attempt has a result.
+	// answered is true if the last attempt ended with an answer: see answeredRetry.
+	answered bool
+
+	// firstResult is closed when an attempt for which callers wait has a result. begun is the start of this attempt.
+	// Callers wait for the first attempt, and for each attempt after an answer.
 	firstResult chan struct{}
+	begun       time.Time
 
 	watchers map[*Watcher]struct{}
 }
@@ -156,8 +169,8 @@ func (k *Kinds) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 
 // ensure returns nil if a kind can be read now.
 func (k *Kinds) ensure(ctx context.Context, namespace string, gvk schema.GroupVersionKind) error {
-	known, waits, err := k.find(namespace, gvk)
-	if err != nil || !waits {
+	known, result, err := k.find(namespace, gvk)
+	if result == nil {
 		return err
 	}
 	defer func() {
@@ -168,7 +181,7 @@ func (k *Kinds) ensure(ctx context.Context, namespace string, gvk schema.GroupVe
 	timer := time.NewTimer(firstReadWait)
 	defer timer.Stop()
 	select {
-	case <-known.firstResult:
+	case <-result:
 	case <-timer.C:
 	case <-ctx.Done():
 		return ctx.Err()
@@ -178,33 +191,39 @@ func (k *Kinds) ensure(ctx context.Context, namespace string, gvk schema.GroupVe
 	return known.state()
 }
 
-// find returns the state of a kind, and starts its informer if an attempt is due. If waits is true, the caller may wait
-// and has taken a slot of callers.
-func (k *Kinds) find(namespace string, gvk schema.GroupVersionKind) (known *kind, waits bool, err error) {
+// find returns the state of a kind, and starts an attempt to read the kind if an attempt is due. If the caller may wait,
+// the caller has taken a slot of callers, and result is closed when the attempt has a result. Otherwise result is nil.
+func (k *Kinds) find(namespace string, gvk schema.GroupVersionKind) (known *kind, result <-chan struct{}, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.now()
 	known = k.known[gvk]
 	if known == nil {
 		if !k.slots.Admits(namespace) {
-			return nil, false, ErrTooMany
+			return nil, nil, ErrTooMany
 		}
 		k.slots.Take(namespace)
-		known = &kind{namespace: namespace, begun: now, firstResult: make(chan struct{}), watchers: map[*Watcher]struct{}{}}
+		known = &kind{namespace: namespace, watchers: map[*Watcher]struct{}{}}
 		k.known[gvk] = known
 	}
 	known.used = now
 	if !known.isSynced && !known.isStarting && !now.Before(known.retry) {
+		isFirst := known.err == nil
+		if isFirst || known.answered {
+			known.begun, known.firstResult = now, make(chan struct{})
+		}
 		known.isStarting = true
-		go k.startInformer(k.base, gvk, known)
+		go k.startInformer(k.base, gvk, known, isFirst)
 	}
 	err = known.state()
 	// All callers of a kind wait until the same time: a later caller waits for less time.
-	if errors.Is(err, ErrPending) && now.Sub(known.begun) < firstReadWait && k.callers.Admits(namespace) {
+	mayWait := (errors.Is(err, ErrPending) || known.isStarting && known.answered) &&
+		now.Sub(known.begun) < firstReadWait
+	if mayWait && k.callers.Admits(namespace) {
 		k.callers.Take(namespace)
-		return known, true, nil
+		return known, known.firstResult, err
 	}
-	return known, false, err
+	return known, nil, err
 }
 
 // state returns nil if a kind can be read, and otherwise the error. The caller holds mu of Kinds.
@@ -219,46 +238,109 @@ func (known *kind) state() error {
 	}
 }
 
-// startInformer starts the informer of a kind, and records the result.
-func (k *Kinds) startInformer(base context.Context, gvk schema.GroupVersionKind, known *kind) {
+// startInformer makes an attempt to read a kind, and records the result. isFirst is true for the first attempt.
+func (k *Kinds) startInformer(base context.Context, gvk schema.GroupVersionKind, known *kind, isFirst bool) {
 	ctx, cancel := context.WithTimeout(base, syncTimeout)
 	defer cancel()
-	if refusal, err := k.Review(ctx, gvk); err == nil && refusal != "" {
-		k.setResult(gvk, known, refusal, false)
-		return
-	}
 	slow := time.AfterFunc(slowAfter, func() {
-		k.setResult(gvk, known, fmt.Sprintf("its objects could not be listed within %s", slowAfter), true)
+		k.setResult(gvk, known, fmt.Sprintf("its objects could not be listed within %s", slowAfter), attemptContinues)
 	})
 	defer slow.Stop()
-	informer, err := k.Informers.GetInformer(ctx, objectOf(gvk), cache.BlockUntilSynced(false))
-	if err == nil {
-		err = wait.PollUntilContextCancel(ctx, syncPoll, true,
-			func(context.Context) (bool, error) { return informer.HasSynced(), nil })
+	a := &attempt{kinds: k, gvk: gvk, next: k.now()}
+	if isFirst {
+		a.servedBy = a.next.Add(slowAfter)
+	}
+	err := wait.PollUntilContextCancel(ctx, syncPoll, true, a.step)
+	if err != nil && base.Err() == nil && a.informer != nil {
+		k.stop(base, gvk)
 	}
 	switch {
 	case err == nil:
-		k.setResult(gvk, known, "", false)
-	case base.Err() == nil:
-		k.stop(base, gvk)
-		reason := fmt.Sprintf("its objects could not be listed within %s", syncTimeout)
-		if ctx.Err() == nil {
-			reason = err.Error()
-		}
-		k.setResult(gvk, known, reason, false)
+		k.setResult(gvk, known, "", attemptEnded)
+	case base.Err() != nil:
+	case ctx.Err() != nil:
+		k.setResult(gvk, known, fmt.Sprintf("its objects could not be listed within %s", syncTimeout), attemptEnded)
+	default:
+		k.setResult(gvk, known, err.Error(), attemptAnswered)
 	}
 }
 
-// setResult records the result of an attempt. An empty reason means that the kind can be read. If continues is true,
-// the attempt continues.
-func (k *Kinds) setResult(gvk schema.GroupVersionKind, known *kind, reason string, continues bool) {
+// attempt is a running attempt to read a kind.
+type attempt struct {
+	kinds *Kinds
+	gvk   schema.GroupVersionKind
+
+	// servedBy is the time until which the API server may begin to serve the kind: a user may apply a CRD and Clusters of
+	// its kind together. It is the zero time in later attempts.
+	servedBy time.Time
+
+	// next is the time of the next review.
+	next time.Time
+
+	// informer is nil until the informer of the kind starts.
+	informer cache.Informer
+}
+
+// step reports whether the kind can be read. An error ends the attempt: it is the answer of the API server, or the
+// context has ended.
+func (a *attempt) step(ctx context.Context) (bool, error) {
+	if a.informer != nil && a.informer.HasSynced() {
+		return true, nil
+	}
+	now := a.kinds.now()
+	if now.Before(a.next) {
+		return false, nil
+	}
+	refusal, err := a.kinds.Review(ctx, a.gvk)
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case err == nil && refusal != "":
+		return false, errors.New(refusal)
+	}
+	// The informer would look the kind up again. If the kind is served by then, the informer would start without a review.
+	if a.informer == nil && !meta.IsNoMatchError(err) {
+		var informer cache.Informer
+		if informer, err = a.kinds.Informers.GetInformer(ctx, objectOf(a.gvk), cache.BlockUntilSynced(false)); err == nil {
+			a.informer = informer
+		}
+	}
+	switch {
+	case a.informer != nil:
+		a.next = now.Add(reviewInterval)
+		return a.informer.HasSynced(), nil
+	case now.Before(a.servedBy):
+		a.next = now.Add(servedPoll)
+		return false, nil
+	default:
+		return false, err
+	}
+}
+
+// progress says whether an attempt has ended, and how.
+type progress int
+
+const (
+	attemptContinues progress = iota
+	attemptEnded
+	// attemptAnswered is the end of an attempt after an answer: see answeredRetry.
+	attemptAnswered
+)
+
+// setResult records the result of an attempt. An empty reason means that the kind can be read.
+func (k *Kinds) setResult(gvk schema.GroupVersionKind, known *kind, reason string, state progress) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if known.isSynced {
+	// The result "slow" may arrive at the same time as the end of the attempt. It must not make an ended attempt run.
+	if known.isSynced || !known.isStarting {
 		return
 	}
-	known.isStarting, known.isSynced = continues, reason == ""
-	known.err, known.retry = nil, k.now().Add(retryAfter)
+	known.isStarting, known.isSynced, known.answered = state == attemptContinues, reason == "", state == attemptAnswered
+	delay := retryAfter
+	if known.answered {
+		delay = answeredRetry
+	}
+	known.err, known.retry = nil, k.now().Add(delay)
 	if reason != "" {
 		known.err = &UnreadableError{Kind: gvk.GroupKind(), Reason: reason}
 	}

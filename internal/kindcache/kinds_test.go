@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -28,6 +29,10 @@ type world struct {
 	refused        map[string]string
 	begun, removed map[string]int
 	reads          int
+
+	// reviewed is the result of a review; the number counts all reviews from 1. It is not called for refused kinds.
+	reviewed func(number int) (string, error)
+	reviews  int
 }
 
 // never is the time of a kind whose informer is never synced.
@@ -67,11 +72,18 @@ func (w *world) Get(context.Context, client.ObjectKey, client.Object, ...client.
 
 func (w *world) review(_ context.Context, gvk schema.GroupVersionKind) (string, error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if reason, ok := w.refused[gvk.Kind]; ok {
+	w.reviews++
+	number, reviewed := w.reviews, w.reviewed
+	reason, refused := w.refused[gvk.Kind]
+	w.mu.Unlock()
+	switch {
+	case refused:
 		return reason, nil
+	case reviewed != nil:
+		return reviewed(number)
+	default:
+		return "", errors.New("the API server has no result")
 	}
-	return "", errors.New("the API server has no result")
 }
 
 func newWorld() (*world, *Kinds) {
@@ -166,7 +178,8 @@ func TestSlowKindIsReadAfterSync(t *testing.T) {
 	})
 }
 
-// TestForbiddenKindStartsNoInformer checks that a refusal starts no informer, is cached, and is checked again later.
+// TestForbiddenKindStartsNoInformer checks that a refusal starts no informer and is cached. The first read after
+// answeredRetry waits for the next answer.
 func TestForbiddenKindStartsNoInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
@@ -181,10 +194,143 @@ func TestForbiddenKindStartsNoInformer(t *testing.T) {
 		w.mu.Lock()
 		delete(w.refused, "Forbidden")
 		w.mu.Unlock()
-		time.Sleep(retryAfter)
-		_ = read(t, kinds, "a", "Forbidden")
-		synctest.Wait()
+		time.Sleep(answeredRetry)
 		if err := read(t, kinds, "a", "Forbidden"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// notServed is the error of a review if the API server does not serve the kind.
+var notServed = &meta.NoKindMatchError{GroupKind: kindNamed("New").GroupKind(), SearchedVersions: []string{"v1"}}
+
+// wantPending checks that a kind has no result yet.
+func wantPending(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, ErrPending) {
+		t.Fatalf("error = %v, want ErrPending", err)
+	}
+}
+
+// TestKindServedDuringReview checks that a kind which the API server begins to serve is reviewed before its informer
+// starts.
+func TestKindServedDuringReview(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, kinds := newWorld()
+		w.syncedAfter["New"] = never
+		w.reviewed = func(number int) (string, error) {
+			if number == 1 {
+				return "", notServed
+			}
+			return "the manager may not list it", nil
+		}
+		wantPending(t, read(t, kinds, "a", "New"))
+		time.Sleep(2*servedPoll - firstReadWait)
+		wantReason(t, read(t, kinds, "a", "New"), "the manager may not list it")
+		if w.begun["New"] != 0 {
+			t.Errorf("%d informers began", w.begun["New"])
+		}
+	})
+}
+
+// TestKindNotServedYet checks that a kind is read soon after the API server begins to serve it.
+func TestKindNotServedYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, kinds := newWorld()
+		begun := time.Now()
+		w.reviewed = func(int) (string, error) {
+			if time.Since(begun) < 6*time.Second {
+				return "", notServed
+			}
+			return "", nil
+		}
+		for time.Since(begun) < 5*time.Second {
+			wantPending(t, read(t, kinds, "a", "New"))
+			time.Sleep(time.Second)
+		}
+		time.Sleep(7*time.Second - time.Since(begun))
+		if err := read(t, kinds, "a", "New"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestKindNeverServed checks that a kind which the API server does not serve is reported, and is then looked up rarely.
+func TestKindNeverServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, kinds := newWorld()
+		w.reviewed = func(int) (string, error) { return "", notServed }
+		wantPending(t, read(t, kinds, "a", "New"))
+		time.Sleep(slowAfter)
+		wantReason(t, read(t, kinds, "a", "New"), notServed.Error())
+		w.mu.Lock()
+		reported := w.reviews
+		w.mu.Unlock()
+		for range 60 {
+			wantReason(t, read(t, kinds, "a", "New"), notServed.Error())
+			time.Sleep(time.Second)
+		}
+		if later := w.reviews - reported; later < 3 || later > 4 || w.begun["New"] != 0 {
+			t.Errorf("%d reviews in a minute, %d informers", later, w.begun["New"])
+		}
+	})
+}
+
+// TestRefusedWhileStarting checks that a refusal ends a starting informer, and that the kind is tried again. The refusal
+// arrives at the time when the attempt becomes slow.
+func TestRefusedWhileStarting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, kinds := newWorld()
+		w.syncedAfter["New"] = never
+		wantPending(t, read(t, kinds, "a", "New"))
+		w.mu.Lock()
+		w.reviewed = func(int) (string, error) { return "the manager may not list it", nil }
+		w.mu.Unlock()
+		time.Sleep(reviewInterval)
+		synctest.Wait()
+		wantReason(t, read(t, kinds, "a", "New"), "the manager may not list it")
+		if w.begun["New"] != 1 || w.removed["New"] != 1 {
+			t.Errorf("%d informers began, %d were stopped", w.begun["New"], w.removed["New"])
+		}
+		w.mu.Lock()
+		w.reviewed, w.syncedAfter["New"] = nil, 0
+		w.mu.Unlock()
+		time.Sleep(answeredRetry)
+		if err := read(t, kinds, "a", "New"); err != nil || w.begun["New"] != 2 {
+			t.Errorf("%d informers began, %v", w.begun["New"], err)
+		}
+	})
+}
+
+// TestLateSlowResult checks that the result "slow" of an attempt that has just ended does not end further attempts.
+func TestLateSlowResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, kinds := newWorld()
+		w.refused["New"] = "the manager may not list it"
+		wantReason(t, read(t, kinds, "a", "New"), "the manager may not list it")
+		kinds.setResult(kindNamed("New"), kinds.known[kindNamed("New")], "slow", attemptContinues)
+		wantReason(t, read(t, kinds, "a", "New"), "the manager may not list it")
+		delete(w.refused, "New")
+		time.Sleep(answeredRetry)
+		if err := read(t, kinds, "a", "New"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSlowReview checks that a review without an answer is reported as a slow kind is.
+func TestSlowReview(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, kinds := newWorld()
+		w.reviewed = func(int) (string, error) {
+			time.Sleep(30 * time.Second)
+			return "", nil
+		}
+		wantPending(t, read(t, kinds, "a", "Slow"))
+		time.Sleep(slowAfter)
+		wantReason(t, read(t, kinds, "a", "Slow"), "could not be listed within 10s")
+		time.Sleep(30 * time.Second)
+		if err := read(t, kinds, "a", "Slow"); err != nil {
 			t.Error(err)
 		}
 	})
