@@ -53,6 +53,10 @@ type collection struct {
 
 	versions versions
 
+	// named are the HelmOps and HelmOpRevisions whose Secrets are searched for. They are also those of other HelmOps of
+	// the namespace, because logs have entries about all HelmOps.
+	named []*unstructured.Unstructured
+
 	// secrets are the values of the Secrets to which the objects refer. inline are the values in specs.
 	secrets []any
 	inline  map[string]any
@@ -128,6 +132,7 @@ func (c *collector) collectFleet(ctx context.Context) {
 	}
 	c.releases = c.list(ctx, releases, c.namespace)
 	c.revisions = c.list(ctx, revisions, c.namespace)
+	c.named = slices.Concat(c.helmOps, c.revisions)
 	c.events = slices.DeleteFunc(c.list(ctx, events, c.namespace), func(e *unstructured.Unstructured) bool {
 		apiVersion, _, _ := unstructured.NestedString(e.Object, "involvedObject", "apiVersion")
 		return !strings.HasPrefix(apiVersion, addonsv1.GroupVersion.Group+"/")
@@ -223,7 +228,7 @@ func (c *collector) collectSecrets(ctx context.Context) {
 		}
 		return names[namespace]
 	}
-	for _, object := range slices.Concat(c.helmOps, c.revisions) {
+	for _, object := range c.named {
 		path := []string{"spec"}
 		if object.GetKind() == "HelmOpRevision" {
 			path = []string{"spec", "helmOp"}

@@ -33,7 +33,11 @@ import (
 )
 
 // plants are the secrets of a test.
-type plants struct{ all []string }
+type plants struct {
+	all []string
+	// logged are the secrets in the log of the manager.
+	logged []string
+}
 
 // new returns a new secret. It has characters that JSON, YAML and URLs escape.
 func (p *plants) new(where string) string {
@@ -177,7 +181,11 @@ overrides:
 		Reason: "UpgradeFailed", Message: messages, LastTimestamp: metav1.NewTime(testNow),
 		InvolvedObject: corev1.ObjectReference{APIVersion: addonsv1.GroupVersion.String(), Kind: "HelmOpRelease",
 			Namespace: b.namespace, Name: release.Name}})
-	b.create(helmOpOf(b.namespace, "other"))
+	other := helmOpOf(b.namespace, "other")
+	other.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: "Secret", Name: "of-other"}}
+	b.create(other)
+	p.logged = []string{fixed, p.new("other")}
+	b.secret(b.namespace, "of-other", "values.yaml", "a: "+yamlString(p.logged[1]))
 	b.plantCluster(p)
 }
 
@@ -218,7 +226,7 @@ func (b *bed) plantManager(p *plants) {
 	pod.Namespace, pod.Name = b.managers, "manager-0"
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "manager", RestartCount: 2, Image: "example.com/helmop:v1-kept"}}
 	b.withStatus(pod)
-	b.setLog("manager-0", 0, line("E", "failed-kept", `err=<`+"\n\t"+p.all[0]+" and "+referenced+"\n\t"+
+	b.setLog("manager-0", 0, line("E", "failed-kept", `err=<`+"\n\t"+strings.Join(p.logged, " and ")+" and "+referenced+"\n\t"+
 		base64.StdEncoding.EncodeToString([]byte(referenced))+"\x1b]0;x\a\n >"))
 }
 
@@ -408,6 +416,29 @@ func TestSecretNames(t *testing.T) {
 		}
 	}
 	if !slices.Equal(names.fixed, []string{"fixed"}) {
+		t.Errorf("got %q", names.fixed)
+	}
+}
+
+// TestSecretsOfSpec expects all Secrets to which the spec of a HelmOp refers.
+func TestSecretsOfSpec(t *testing.T) {
+	t.Parallel()
+	spec := &addonsv1.HelmOpSpec{}
+	if err := yaml.UnmarshalStrict([]byte(`
+source:
+  secretRef: {name: a}
+  certSecretRef: {name: b}
+  proxySecretRef: {name: c}
+  verify: {secretRef: {name: d}, trustedRootSecretRef: {name: e}}
+valuesFrom: [{kind: Secret, name: f}, {kind: ConfigMap, name: no}]
+overrides: [{name: o, valuesFrom: [{kind: Secret, name: g}]}]
+storage: {type: Registry, registry: {secretRef: {name: h}, certSecretRef: {name: i}, proxySecretRef: {name: j}}}
+`), spec); err != nil {
+		t.Fatal(err)
+	}
+	names := &secretNames{}
+	names.addSpec(spec)
+	if slices.Sort(names.fixed); strings.Join(names.fixed, "") != "abcdefghij" {
 		t.Errorf("got %q", names.fixed)
 	}
 }

@@ -152,8 +152,8 @@ func readmeOf(c *collection, m *masker, files []archiveFile, scope string, now t
   last-applied-configuration among them; the values of variables of Clusters; environment variables except HOME, the
   proxies and settings of Go; arguments that look like credentials; user and password in URLs.
 - Other containers of the manager's Pods, except their names and images.
-- In all texts and logs, "[redacted]" replaces the values of the Secrets to which the objects refer, and the values in
-  specs whose keys look secret.
+- In all texts and logs, "[redacted]" replaces the values of the Secrets to which the managers and all HelmOps of the
+  namespace refer (with --all-namespaces: of all namespaces), and the values in specs whose keys look secret.
 - In logs of a manager with --v=8 or more: the entries with the content of requests and responses.
 - Logs before the time or the lines that the command was asked for; Events that the API server no longer has.
 

@@ -40,6 +40,13 @@ func (s *secretNames) add(name string) {
 // addSpec adds the Secrets to which the spec of a HelmOp refers.
 func (s *secretNames) addSpec(spec *addonsv1.HelmOpSpec) {
 	refs := []*addonsv1.SecretReference{spec.Source.SecretRef, spec.Source.CertSecretRef, spec.Source.ProxySecretRef}
+	if verify := spec.Source.Verify; verify != nil {
+		refs = append(refs, verify.SecretRef, verify.TrustedRootSecretRef)
+	}
+	if spec.Storage != nil && spec.Storage.Registry != nil {
+		registry := spec.Storage.Registry
+		refs = append(refs, registry.SecretRef, registry.CertSecretRef, registry.ProxySecretRef)
+	}
 	for _, ref := range refs {
 		if ref != nil {
 			s.add(ref.Name)
