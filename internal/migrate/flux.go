@@ -301,8 +301,9 @@ func (r *fluxReader) migrated(item *Item, dependency types.NamespacedName) strin
 			if found := r.clusters[cluster]; found != nil {
 				labels = found.Labels
 			}
-			if _, isMarked := labels[markKey(addonsv1.MigratedClusterLabelPrefix, key.Name)]; isMarked && isFromFlux(helmOp) &&
-				isNamedAfter(key.Name, unqualified(dependency.Name, cluster.Name)) && !slices.Contains(names, key.Name) {
+			_, isMarked := labels[markKey(addonsv1.MigratedClusterLabelPrefix, key.Name)]
+			if isMarked && isFromFlux(helmOp) && !slices.Contains(names, key.Name) &&
+				isNamedAfter(key.Name, unqualified(dependency.Name, cluster.Name)) {
 				names = append(names, key.Name)
 			}
 		}
@@ -352,8 +353,8 @@ func (r *fluxReader) item(object *unstructured.Unstructured) (Item, []fluxDepend
 	return item, release.Spec.DependsOn
 }
 
-// originOf returns the value of MigratedFromAnnotation of the HelmOp for a HelmRelease. If the migration has begun, it is
-// the value in the existing HelmOp: the HelmRelease from which the HelmOp was made, or its Cluster, may be deleted.
+// originOf returns the value of MigratedFromAnnotation of the HelmOp for a HelmRelease. If the migration has begun, it
+// is the value in the existing HelmOp: the HelmRelease from which the HelmOp was made, or its Cluster, may be deleted.
 func (r *fluxReader) originOf(object *unstructured.Unstructured) string {
 	if _, begun := Step(object); begun != "" {
 		helmOp := r.helmOps[types.NamespacedName{Namespace: object.GetNamespace(), Name: begun}]

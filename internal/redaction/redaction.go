@@ -57,8 +57,8 @@ type Set struct {
 	// scale is the factor of the limits.
 	scale int
 
-	// kept returns the index of a Set that keeps it. It builds the index when the first text is searched: most actions succeed
-	// and need no index.
+	// kept returns the index of a Set that keeps it. It builds the index when the first text is searched: most actions
+	// succeed and need no index.
 	kept func() *index
 	// last is the last index of a Set that does not keep it, until the next collection of garbage. The lock large guards
 	// it.

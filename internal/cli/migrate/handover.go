@@ -188,10 +188,10 @@ func (m *migration) generated(item *migrate.Item) *addonsv1.HelmOp {
 	return helmOp
 }
 
-// replaceHelmOp is the advice for a HelmOp that the command must not use. A deletion without --cascade=orphan uninstalls
-// the releases of the HelmOp.
-const replaceHelmOp = "to replace it, delete the helmops.addons.cluster.x-k8s.io with --cascade=orphan, which keeps its " +
-	"releases, and repeat the command"
+// replaceHelmOp is the advice for a HelmOp that the command must not use. A deletion without --cascade=orphan
+// uninstalls the releases of the HelmOp.
+const replaceHelmOp = "to replace it, delete the helmops.addons.cluster.x-k8s.io with --cascade=orphan, which keeps " +
+	"its releases, and repeat the command"
 
 // existing returns the HelmOp that an earlier run created for an item; nil if there is none. It returns an error for a
 // HelmOp of the same name that the command did not create for this item.

@@ -110,7 +110,8 @@ func (p plain) records(ctx context.Context, c *kube.Client, clusters []*metav1.P
 		}
 	}
 	if len(found) == 0 && failed > 0 {
-		return nil, fmt.Errorf("no Cluster that answers has the release %s, and %s skipped; see the warnings", p.release, plural.Count(failed, "Cluster was", "Clusters were"))
+		return nil, fmt.Errorf("no Cluster that answers has the release %s, and %s skipped; see the warnings", p.release,
+			plural.Count(failed, "Cluster was", "Clusters were"))
 	}
 	return found, nil
 }

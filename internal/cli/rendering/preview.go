@@ -82,7 +82,8 @@ of the file, like "render", and connects to no cluster. The file has the Cluster
 the HelmOp refer to, Secrets with values for example. The HelmOp is used as in its file, without defaults of its API.
 
 The exit codes are those of "kubectl diff": 0 without differences, 1 with differences, higher if a Cluster could not be
-previewed, or if the labels of -l match no Cluster. A Cluster without the release that is not ready yet changes nothing.`,
+previewed, or if the labels of -l match no Cluster. A Cluster without the release that is not ready yet does not change
+the exit code.`,
 		Example: `  # What would a new version change?
   kubectl helmop preview calico --set-version 3.30.3
 

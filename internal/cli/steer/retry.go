@@ -95,8 +95,8 @@ func (s *steer) retryRelease(ctx context.Context, c *kube.Client, name, cluster 
 		kube.Named(release.Namespace, release.Name)...), nil
 }
 
-// retryWaiter waits until the releases in some Clusters were retried. targets are the titles of the Clusters. before are
-// the releases before the request.
+// retryWaiter waits until the releases in some Clusters were retried. targets are the titles of the Clusters. before
+// are the releases before the request.
 func (s *steer) retryWaiter(c *kube.Client, helmOp *addonsv1.HelmOp, targets []string,
 	before []*addonsv1.HelmOpRelease, opts ...client.ListOption,
 ) waiter {

@@ -270,7 +270,8 @@ func TestHasRevision(t *testing.T) {
 	if reached, _, err := hasRevision(release, 6); !reached || err != nil {
 		t.Errorf("got %v, %v", reached, err)
 	}
-	if _, waits, err := hasRevision(release, 7); err != nil || !strings.Contains(waits, "HelmOp revision 7 to be assigned") {
+	if _, waits, err := hasRevision(release, 7); err != nil ||
+		!strings.Contains(waits, "HelmOp revision 7 to be assigned") {
 		t.Errorf("got %q, %v", waits, err)
 	}
 }

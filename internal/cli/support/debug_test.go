@@ -226,7 +226,8 @@ func (b *bed) plantManager(p *plants) {
 	pod.Namespace, pod.Name = b.managers, "manager-0"
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "manager", RestartCount: 2, Image: "example.com/helmop:v1-kept"}}
 	b.withStatus(pod)
-	b.setLog("manager-0", 0, line("E", "failed-kept", `err=<`+"\n\t"+strings.Join(p.logged, " and ")+" and "+referenced+"\n\t"+
+	b.setLog("manager-0", 0, line("E", "failed-kept", `err=<`+"\n\t"+
+		strings.Join(append(p.logged, referenced), " and ")+"\n\t"+
 		base64.StdEncoding.EncodeToString([]byte(referenced))+"\x1b]0;x\a\n >"))
 }
 
@@ -313,11 +314,13 @@ func TestManySecrets(t *testing.T) {
 		for j := range 50 {
 			fmt.Fprintf(&lines, "key-%d: %x\n", j, sha256.Sum256([]byte{byte(i), byte(j)}))
 		}
-		c.secrets = append(c.secrets, valuesOf(&corev1.Secret{Data: map[string][]byte{"values": []byte(lines.String())}})...)
+		secret := &corev1.Secret{Data: map[string][]byte{"values": []byte(lines.String())}}
+		c.secrets = append(c.secrets, valuesOf(secret)...)
 	}
 	secret := fmt.Sprintf("%x", sha256.Sum256([]byte{59, 49}))
-	object := &unstructured.Unstructured{Object: map[string]any{"kind": "HelmOp", "status": map[string]any{
-		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Ready", "message": "has " + secret}}}}}
+	condition := map[string]any{"type": "Ready", "status": "True", "reason": "Ready", "message": "has " + secret}
+	object := &unstructured.Unstructured{Object: map[string]any{"kind": "HelmOp",
+		"status": map[string]any{"conditions": []any{condition}}}}
 	c.helmOps = []*unstructured.Unstructured{object}
 	m := newMasker(nil, c.secrets)
 	if m.hidesAll() {
