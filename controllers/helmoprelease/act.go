@@ -326,7 +326,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	if end, err := r.orphanOfSameCluster(ctx, scope, observation); end != nil || err != nil {
 		return ptr.Deref(end, ctrl.Result{}), err
 	}
-	decision := decide.Uninstall(observation, desired, model.Policy{PendingTimeout: releasespec.PendingTimeout}, r.now())
+	decision := r.decideUninstall(ctx, scope, observation, desired)
 	release.Status.State, release.Status.NextTryAt = string(decision.State), metav1.NewTime(decision.NextTryAt)
 	switch decision.Action {
 	case model.ActionUninstall:

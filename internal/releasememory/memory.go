@@ -53,10 +53,14 @@ type Memory struct {
 
 	// Removed is the UID of the HelmOpRelease whose finalizer this process has removed; empty if there is none.
 	Removed types.UID
+
+	// AdoptionAwaited is the time since which an uninstallation waits for the adoption by another HelmOp; zero if it does
+	// not wait.
+	AdoptionAwaited time.Time
 }
 
 // DropObjects drops the memory of the release's objects. The other fields stay: the delay after a failure, the failed
-// upgrade checks, the images, the first read of the records and the removed HelmOpRelease.
+// upgrade checks, the images, the first read of the records, the removed HelmOpRelease and the wait for an adoption.
 func (m *Memory) DropObjects() {
 	m.Health, m.ListedFor, m.ListingSince = releasehealth.Memory{}, "", time.Time{}
 	m.Drift, m.Trace = driftmemory.Memory{}, tracing.Memory{}

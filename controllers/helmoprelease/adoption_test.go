@@ -1,0 +1,100 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmoprelease
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+)
+
+// claimOf returns the HelmOpRelease of a HelmOp in Cluster "one". The HelmOp takes ownership of release "cni".
+func claimOf(helmOp string) *addonsv1.HelmOpRelease {
+	claim := controllertest.ReleaseFor("default", helmOp+"-one", addonsv1.ClusterReference{Name: "one"})
+	claim.UID = types.UID(helmOp)
+	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: addonsv1.GroupVersion.String(),
+		Kind: apiutil.HelmOpKind, Name: helmOp, UID: types.UID(helmOp), Controller: new(true)}}
+	claim.Spec.Release = addonsv1.ReleaseIdentity{Name: "cni", Namespace: "kube-system"}
+	claim.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: new(true)}
+	return claim
+}
+
+// TestUninstallationWaitsForAdoption checks that an uninstallation waits for a HelmOp that is about to adopt the
+// release, for a limited time, and for no other HelmOp.
+func TestUninstallationWaitsForAdoption(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		adopted bool
+		change  func(next *addonsv1.HelmOpRelease, scope *releaseScope)
+		want    model.Action
+	}{
+		"may adopt":   {want: model.ActionWait},
+		"has adopted": {adopted: true, want: model.ActionRefuse},
+		"does not take it": {change: func(next *addonsv1.HelmOpRelease, _ *releaseScope) {
+			next.Spec.Install = nil
+		}, want: model.ActionUninstall},
+		"has another release": {change: func(next *addonsv1.HelmOpRelease, _ *releaseScope) {
+			next.Spec.Release.Name = "csi"
+		}, want: model.ActionUninstall},
+		"is deleted": {change: func(next *addonsv1.HelmOpRelease, _ *releaseScope) {
+			next.DeletionTimestamp = &metav1.Time{Time: controllertest.Noon}
+			next.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
+		}, want: model.ActionUninstall},
+		"lost it before": {change: func(next *addonsv1.HelmOpRelease, _ *releaseScope) {
+			next.Annotations = map[string]string{addonsv1.LostToAnnotation: "default.former"}
+		}, want: model.ActionUninstall},
+		"had it before": {change: func(next *addonsv1.HelmOpRelease, _ *releaseScope) {
+			next.Status.Release = &addonsv1.ReleaseObservation{Revision: 1}
+		}, want: model.ActionUninstall},
+		"the Cluster is deleted": {change: func(_ *addonsv1.HelmOpRelease, scope *releaseScope) {
+			scope.cluster.DeletionTimestamp = &metav1.Time{Time: controllertest.Noon}
+		}, want: model.ActionUninstall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			former, next := claimOf("former"), claimOf("next")
+			scope := &releaseScope{release: former, cluster: &clusterv1.Cluster{}}
+			if tc.change != nil {
+				tc.change(next, scope)
+			}
+			now := controllertest.Noon
+			r := &Reconciler{client: controllertest.StoreOf(t, former, next), now: func() time.Time { return now }}
+			owner := former
+			if tc.adopted {
+				owner = next
+			}
+			desired, _ := releasespec.DesiredOf(former)
+			owned, _ := releasespec.DesiredOf(owner)
+			observation := model.Observation{Records: []model.Record{{Revision: 1, LabelledRevision: 1,
+				Status: model.StatusDeployed, Owner: owned.Owner, UID: owned.UID}}}
+			decision := r.decideUninstall(t.Context(), scope, observation, desired)
+			if decision.Action != tc.want {
+				t.Fatalf("got %+v", decision)
+			}
+			if tc.want != model.ActionWait {
+				return
+			}
+			end := now.Add(adoptionWait)
+			if decision.RequeueAfter != adoptionWait || !decision.NextTryAt.Equal(end) ||
+				!strings.Contains(decision.Message, `HelmOp "default.next"`) ||
+				!strings.Contains(decision.Message, end.Format(time.RFC3339)) {
+				t.Errorf("the wait is %+v", decision)
+			}
+			now = end
+			if decision = r.decideUninstall(t.Context(), scope, observation, desired); decision.Action != model.ActionUninstall {
+				t.Errorf("after %s: %+v", adoptionWait, decision)
+			}
+		})
+	}
+}
