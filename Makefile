@@ -188,6 +188,11 @@ test-handovers: testbed-binaries ## Three releases change their HelmOp again and
 	@HELMOP_HANDOVERS=$(HANDOVERS) go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=90m \
 		'-run=^TestReleaseMovesBetweenHelmOps$$' ./test/e2e
 
+.PHONY: test-hostile
+test-hostile: testbed-binaries ## Hostile tenants, one kind at a time: another tenant waits at most twice as long as usual
+	@HELMOP_STRICT=1 go run ./hack/cmd/testrun -- -vet=off -count=1 -parallel=1 -timeout=$(E2E_TIMEOUT) \
+		'-run=^Test(Hostile(Chart|Servers|User)|FairShares|SourceFaults)$$' ./test/e2e
+
 .PHONY: test-race
 test-race: testbed-binaries ## All packages except the end-to-end suite, with the race detector
 	@go run ./hack/cmd/testrun -- CGO_ENABLED=1 $(DETECT) -vet=off -timeout=30m $(RACE) $(PLAIN)

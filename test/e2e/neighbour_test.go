@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -19,7 +20,14 @@ const (
 	// slowFactor and slowTime are the limits of isSlow.
 	slowFactor = 10
 	slowTime   = time.Minute
+
+	// strictEnv is set by `make test-hostile`, which runs one test at a time. A neighbour is then served usualTimes during
+	// hostile actions, and the median must be at most strictFactor times the usual duration.
+	strictEnv    = "HELMOP_STRICT"
+	strictFactor = 2
 )
+
+func isStrict() bool { return os.Getenv(strictEnv) != "" }
 
 // neighbour is a tenant whose releases are installed and upgraded while another tenant is hostile.
 type neighbour struct {
@@ -35,18 +43,24 @@ func newNeighbour(cluster *workload) *neighbour {
 	n := &neighbour{scenario: cluster.scenario, cluster: cluster}
 	n.Helper()
 	n.serve(n.T) // The first release pulls the chart and discovers the cluster's API.
-	var installs, upgrades []time.Duration
-	for range usualTimes {
-		install, upgrade := n.serve(n.T)
-		installs, upgrades = append(installs, install), append(upgrades, upgrade)
-	}
-	n.install, n.upgrade = median(installs), median(upgrades)
+	n.install, n.upgrade = n.serveOften(n.T, usualTimes)
 	n.Logf("a release is usually installed in %s and upgraded in %s", n.install, n.upgrade)
 	return n
 }
 
 func median(times []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(times))[len(times)/2]
+}
+
+// serveOften installs and upgrades several releases, one after the other, and returns the medians of the durations.
+func (n *neighbour) serveOften(t *testing.T, times int) (install, upgrade time.Duration) {
+	t.Helper()
+	var installs, upgrades []time.Duration
+	for range times {
+		install, upgrade := n.serve(t)
+		installs, upgrades = append(installs, install), append(upgrades, upgrade)
+	}
+	return median(installs), median(upgrades)
 }
 
 // serve installs one more release and upgrades it.
@@ -67,15 +81,19 @@ func (n *neighbour) serve(t *testing.T) (install, upgrade time.Duration) {
 
 // expectServed installs and upgrades a release during hostile actions, and logs the durations. The limit is coarse,
 // because tests share the processors with other tests: the test fails only if a duration is more than slowFactor times
-// the usual one and also more than slowTime.
+// the usual one and also more than slowTime. `make test-hostile` has a strict limit, see strictEnv.
 func (n *neighbour) expectServed(t *testing.T) {
 	t.Helper()
-	install, upgrade := n.serve(t)
-	for what, times := range map[string][2]time.Duration{
+	times := 1
+	if isStrict() {
+		times = usualTimes
+	}
+	install, upgrade := n.serveOften(t, times)
+	for what, took := range map[string][2]time.Duration{
 		"installed": {install, n.install}, "upgraded": {upgrade, n.upgrade},
 	} {
-		if isSlow(times[0], times[1]) {
-			t.Errorf("the other tenant's release is %s in %s, usually in %s", what, times[0], times[1])
+		if isSlow(took[0], took[1]) {
+			t.Errorf("the other tenant's release is %s in %s, usually in %s", what, took[0], took[1])
 		}
 	}
 	t.Logf("the other tenant's release is installed in %s (%.1f times the usual) and upgraded in %s (%.1f times)",
@@ -83,7 +101,12 @@ func (n *neighbour) expectServed(t *testing.T) {
 }
 
 // isSlow reports whether a neighbour waits much longer than usual.
-func isSlow(took, usual time.Duration) bool { return took > slowTime && took > slowFactor*usual }
+func isSlow(took, usual time.Duration) bool {
+	if isStrict() {
+		return took > strictFactor*usual
+	}
+	return took > slowTime && took > slowFactor*usual
+}
 
 // expectUntouched checks that each release is in the state that the neighbour installed.
 func (n *neighbour) expectUntouched(t *testing.T) {
