@@ -35,6 +35,7 @@ var ownWords = []string{
 	"rollout.phase", "rollout.startedAt", "rollout.wave", "shard", "state", "tests[].completedAt", "tests[].startedAt",
 	"internal.wasReady.since", "internal.wasReady.until", "internal.upgradeCheck.inputs",
 	"internal.upgradeCheck.attempt.inputs", "internal.upgradeCheck.attempt.startedAt",
+	"approval.approvedAt", "approval.digest", "approval.releases[]", "endedAt", "passedWave", "phase", "startedAt",
 }
 
 // longText is the repeated text of LongText.
