@@ -275,7 +275,7 @@ func startEnvironment(name string, opts environment.Options) (*environment.Envir
 func finish(env *environment.Environment) error {
 	var errs []error
 	for _, manager := range env.Managers() {
-		errs = append(errs, noPanic(manager.LogFile()))
+		errs = append(errs, noFault(manager.LogFile()))
 	}
 	errs = append(errs, env.Stop(context.Background()), suite.used.Add(env.Management.Server, environment.User))
 	return errors.Join(errs...)
