@@ -269,7 +269,8 @@ func (e engine) unhealthyRolledBack() {
 	e.released(helmOp, 1)
 	e.set(helmOp, map[string]any{"greeting": "bad", "never": true})
 	e.becomes(helmOp, addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason,
-		childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RolledBackReason))
+		childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RolledBackReason),
+		childMessage("Helm revision 2 was not healthy at "))
 	e.history("1 superseded", "2 superseded", "3 deployed")
 	e.expectGreetings("good")
 	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)

@@ -185,7 +185,7 @@ func TestForeignRelease(t *testing.T) {
 		child := s.child(helmOp, "one",
 			childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason))
 		s.eventuallyEvent(child, addonsv1.ReleaseConflictReason)
-		s.eventually(helmOp, failure("one", addonsv1.ReleaseConflictReason, "take ownership"))
+		s.eventually(helmOp, failure("one", addonsv1.ReleaseConflictReason, "install.takeOwnership"))
 		w.eventuallyRevisions(releaseNamespace, "hello", "1 deployed")
 		w.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": "by hand"})
 	}

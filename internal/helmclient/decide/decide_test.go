@@ -130,9 +130,11 @@ func TestDecide(t *testing.T) {
 			reason: ReasonChangedOutsideHelmOp, from: 3, to: 4, recovery: RecoverFail, message: "deleted nothing"},
 
 		"foreign": {records: one(helmtest.Record("deployed", 3, otherOwner)), state: model.StateForeign,
-			action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3, message: `"default.other"`},
+			action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3,
+			message: `"default.other": set install.takeOwnership to`},
 		"foreign, installed with helm": {records: one(helmtest.Record("deployed", 3, unlabelled)), state: model.StateForeign,
-			action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3, message: "not installed by HelmOp"},
+			action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3,
+			message: "not installed by HelmOp: set install.takeOwnership to"},
 		"foreign uninstalling": {records: one(helmtest.Record("uninstalling", 3, otherOwner, old)),
 			state: model.StateForeign, action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
 		"foreign uninstalling, young": {records: one(helmtest.Record("uninstalling", 3, otherOwner, uninstalling)),
