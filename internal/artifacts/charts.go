@@ -38,6 +38,9 @@ var ErrRefetching = errors.New("fetching the chart is retried")
 
 // Fetcher pulls artifacts.
 type Fetcher interface {
+	// Resolve finds the artifact that a source refers to.
+	Resolve(ctx context.Context, source oci.Source) (oci.Artifact, error)
+
 	// Fetch returns an artifact, from the store or from the registry. Its layers are pulled when they are read.
 	Fetch(ctx context.Context, url, digest string, access oci.Access) (*oci.Content, error)
 
@@ -250,6 +253,9 @@ func (c *Charts) fetch(ctx context.Context, urls []string, artifact *addonsv1.Re
 ) (content *oci.Content, err error) {
 	for _, url := range urls {
 		found, failure := c.fetchFrom(ctx, url, artifact.Digest, access, policy)
+		if errors.Is(failure, ocierr.ErrNotFound) && c.computesDigest(ctx, url, artifact, access) {
+			found, failure = c.fetchFrom(ctx, url, artifact.Digest, access, policy)
+		}
 		if failure == nil {
 			content, err = found, nil
 			break
@@ -266,6 +272,19 @@ func (c *Charts) fetch(ctx context.Context, urls []string, artifact *addonsv1.Re
 	source.PullLayer = func(ctx context.Context, layer int) error { return content.PullLayer(ctx, content.Layers[layer]) }
 	_, err = c.loader.Chart(ctx, source)
 	return content, err
+}
+
+// computesDigest reports whether a chart repository has the artifact under its version. The index of a chart repository
+// may have no digests. The client then finds an archive by its digest only after it has resolved the version since its
+// start. For example, the manager was restarted, and an older HelmOp revision needs its chart.
+func (c *Charts) computesDigest(ctx context.Context, url string, artifact *addonsv1.ResolvedArtifact,
+	access oci.Access,
+) bool {
+	if !chartrepo.IsURL(url) || artifact.Version == "" {
+		return false
+	}
+	found, err := c.registry.Resolve(ctx, oci.Source{URL: url, Ref: oci.Reference{Tag: artifact.Version}, Access: access})
+	return err == nil && found.Digest == artifact.Digest
 }
 
 // fetchFrom verifies an artifact at a URL if there is a policy, and pulls it into the store. Its layers are pulled when

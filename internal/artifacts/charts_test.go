@@ -11,18 +11,23 @@ import (
 	"testing/synctest"
 	"time"
 
+	"helm.sh/helm/v3/pkg/repo"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sources"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/chartrepository"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
 // badCharts counts the attempts to load a chart. Each attempt has the error err, and no chart is cached.
@@ -96,6 +101,10 @@ func TestUncachedChartIsParsedByItsCaller(t *testing.T) {
 // movedRegistry is the client of registries that have an artifact or fail, by URL.
 type movedRegistry map[string]error
 
+func (movedRegistry) Resolve(context.Context, oci.Source) (oci.Artifact, error) {
+	return oci.Artifact{}, errors.ErrUnsupported
+}
+
 func (r movedRegistry) Fetch(_ context.Context, url, _ string, _ oci.Access) (*oci.Content, error) {
 	return &oci.Content{URL: url}, r[url]
 }
@@ -133,6 +142,46 @@ func TestArtifactOfFormerSource(t *testing.T) {
 		if tc.err == nil && (content == nil || content.URL != tc.want) {
 			t.Errorf("%s: pulled %+v, want the artifact of %s", name, content, tc.want)
 		}
+	}
+}
+
+// TestOlderVersionWithoutDigest has the index of a chart repository without digests, and a manager that was restarted
+// with an empty store. It must find the archive of an older version.
+func TestOlderVersionWithoutDigest(t *testing.T) {
+	t.Parallel()
+	r := chartrepository.Start()
+	t.Cleanup(r.Close)
+	var digests []string
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		digest, err := r.Add(registry.ChartFiles(map[string]string{
+			"Chart.yaml": "apiVersion: v2\nname: demo\nversion: " + version + "\n"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, digest)
+	}
+	r.Edit(func(i *repo.IndexFile) {
+		for _, entry := range i.Entries["demo"] {
+			entry.Digest = ""
+		}
+	})
+	registries, err := oci.New(oci.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(registries.Close)
+	c := New(sources.New(registries), &badCharts{}, nil, nil, 4)
+	url, access := chartrepo.URL(r.URL(), "demo"), oci.Access{CA: r.CA()}
+	fetch := func(version string) error {
+		artifact := &addonsv1.ResolvedArtifact{URL: url, Version: version, Digest: digests[0]}
+		_, err := c.fetch(t.Context(), []string{url}, artifact, "", access, nil)
+		return err
+	}
+	if err := fetch("1.1.0"); !errors.Is(err, ocierr.ErrNotFound) {
+		t.Errorf("the archive of another version: %v", err)
+	}
+	if err := fetch("1.0.0"); err != nil {
+		t.Error(err)
 	}
 }
 
