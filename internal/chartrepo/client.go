@@ -4,6 +4,7 @@
 package chartrepo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -267,6 +269,9 @@ func (l *lookup) pull(ctx context.Context, e *entry, digest string) (oci.Layer, 
 	var first error
 	for _, target := range targets {
 		archive, err := l.site.Pull(ctx, target, digest)
+		if err == nil && digest == "" {
+			err = l.checkPacked(ctx, target, archive)
+		}
 		if err == nil {
 			archive.MediaType = bundle.ChartLayerMediaType
 			return archive, nil
@@ -282,6 +287,21 @@ func (l *lookup) pull(ctx context.Context, e *entry, digest string) (oci.Layer, 
 		}
 	}
 	return oci.Layer{}, first
+}
+
+// checkPacked returns an error if a file is no gzip file, as all packed charts are. Without a digest in the index, the
+// page of a proxy would otherwise be the archive of the version, and the true archive would count as a replacement.
+func (l *lookup) checkPacked(ctx context.Context, target *url.URL, archive oci.Layer) error {
+	content, ok := l.client.Stored(l.url, archive.Digest)
+	if !ok {
+		return nil // the store is too small; the loader of the chart refuses other files
+	}
+	data, err := content.ReadStored(ctx, content.Layers[0])
+	if err != nil || bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return err
+	}
+	return &ocierr.Error{Op: opResolve, Subject: endpoint.SubjectOf(target), Kind: ocierr.ErrUnexpected,
+		Detail: "the answer is not a packed chart", Hint: "check the URL of the archive in the index, and proxies"}
 }
 
 // explain replaces the detail and the hint of an error of a kind: the texts of package oci are about registries.

@@ -308,6 +308,31 @@ func TestNoDigest(t *testing.T) {
 	}
 }
 
+// TestPageInsteadOfArchive has a proxy that answers with a page for an archive without a digest in the index. The page
+// must not become the archive of the version.
+func TestPageInsteadOfArchive(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	digest := add(t, r, "1.0.0", "x")
+	r.Edit(func(i *repo.IndexFile) { i.Entries["demo"][0].Digest = "" })
+	isDown := true
+	r.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
+		if isDown && strings.HasSuffix(req.URL.Path, ".tgz") {
+			_, _ = io.WriteString(w, "<html>We are back soon.</html>")
+			return true
+		}
+		return false
+	})
+	c := newClient(t)
+	if got, err := c.Resolve(t.Context(), source(r, oci.Reference{Semver: "*"})); !errors.Is(err, ocierr.ErrUnexpected) {
+		t.Errorf("the page: %s, %v", got.Digest, err)
+	}
+	isDown = false
+	if got, err := c.Resolve(t.Context(), source(r, oci.Reference{Semver: "*"})); err != nil || got.Digest != digest {
+		t.Errorf("the archive: %s, %v, want %s", got.Digest, err, digest)
+	}
+}
+
 func TestCompressedIndex(t *testing.T) {
 	t.Parallel()
 	r := start(t)
