@@ -431,7 +431,7 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 		}
 	}
 	if rest > 0 {
-		r.warnOfRejection(scope)
+		r.warnOfHold(scope, hold)
 		errs = append(errs, r.pauseUnlessWaiting(ctx, scope))
 		return ctrl.Result{RequeueAfter: rest}, kerrors.NewAggregate(errs)
 	}

@@ -183,6 +183,9 @@ func TestDeletionHold(t *testing.T) {
 			release: controllertest.HoldingRelease(time.Hour), hold: apiutil.DeletionHoldOver},
 		"hold continues after a restart": {cluster: controllertest.DeletingCluster(controllertest.HeldSince, true),
 			release: controllertest.HoldingRelease(time.Hour), hold: controllertest.HeldSince, paused: true},
+		"another program ends the pause": {cluster: controllertest.DeletingCluster(controllertest.HeldSince, false),
+			release: controllertest.HoldingRelease(time.Hour), hold: controllertest.HeldSince,
+			event: "Warning " + addonsv1.ClusterDeletionHeldEvent + " Another program ended the pause"},
 		"beforeClusterDelete removed during the hold": {
 			cluster: controllertest.DeletingCluster(controllertest.HeldSince, true),
 			release: withoutAsking, hold: apiutil.DeletionHoldOver, event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},

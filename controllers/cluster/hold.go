@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -142,12 +143,20 @@ func (r *Reconciler) rejection(scope *lifeScope) string {
 	return string(state.Cause) + hint
 }
 
-// warnOfRejection records an Event if the API server of a Cluster rejects the credentials because HelmOp pauses the
-// Cluster. A pass takes place when a release reports that it cannot reach the API server.
-func (r *Reconciler) warnOfRejection(scope *lifeScope) {
+// warnOfHold records an Event if the releases may not be uninstalled before the deletion of a Cluster, because HelmOp
+// pauses the Cluster, or because another program has ended this pause. The pause does not begin again: the other program
+// may be a user who does not want it. HelmOp continues to uninstall the releases until the hold ends, because Cluster
+// API needs some minutes to delete the control plane.
+func (r *Reconciler) warnOfHold(scope *lifeScope, hold apiutil.DeletionHold) {
+	message := ""
 	if rejected := r.rejection(scope); rejected != "" {
-		r.eventAt(scope, nil, eventType(true), addonsv1.ClusterDeletionHeldEvent, "HoldDeletion",
-			"HelmOp cannot uninstall the releases before the deletion of the Cluster: "+rejected)
+		message = "HelmOp cannot uninstall the releases before the deletion of the Cluster: " + rejected
+	} else if !hold.Unpaused && !ptr.Deref(scope.cluster.Spec.Paused, false) {
+		message = "Another program ended the pause of the Cluster: Cluster API deletes the Cluster while HelmOp uninstalls " +
+			"the releases. Let no other program write spec.paused of the Cluster"
+	}
+	if message != "" {
+		r.eventAt(scope, nil, eventType(true), addonsv1.ClusterDeletionHeldEvent, "HoldDeletion", message)
 	}
 }
 
