@@ -338,8 +338,8 @@ func (r *Reconciler) watchKinds(ctx context.Context, objects []*unstructured.Uns
 }
 
 // handlerForClusterObjects returns a handler that enqueues the HelmOps of the Cluster to which an object belongs.
-func (r *Reconciler) handlerForClusterObjects() handler.EventHandler {
-	return watches.ClusterEvents(r.client, func(ctx context.Context, obj client.Object) []ctrl.Request {
+func (r *Reconciler) handlerForClusterObjects(pace *watches.Pace) handler.EventHandler {
+	return watches.ClusterEvents(pace, func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return watches.RequestsForClusterObject(ctx, r.client, r.lookup, obj)
 	})
 }

@@ -83,7 +83,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return watches.RequestsForCluster(ctx, r.client, r.lookup, obj)
 	}
-	ofSecret := watches.RequestsForSecret(r.client, options.References)
+	ofSecret, pace := watches.RequestsForSecret(r.client, options.References), watches.NewPace(r.client)
 	concurrency := requeue.ControllerOptions(options.Concurrency)
 	concurrency.NewQueue = queue.NewFair(options.Concurrency)
 	c, err := ctrl.NewControllerManagedBy(mgr).
@@ -95,13 +95,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Watches(&addonsv1.HelmOp{}, watches.Delayed(dependencies.DependentHelmOps(r.client)),
 			builder.WithPredicates(dependencies.DependencyChanged())).
 		Watches(&addonsv1.HelmOp{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watches.ReportedNotServed())).
-		Watches(apiutil.NewCluster(), watches.ClusterEvents(r.client, toHelmOps), afterStart).
-		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(ofSecret), afterStart).
+		Watches(apiutil.NewCluster(), watches.ClusterEvents(pace, toHelmOps), afterStart).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), pace.Delayed(ofSecret), afterStart).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindConfigMap),
-			watches.Delayed(watches.RequestsForReference(apiutil.KindConfigMap, r.client)), afterStart).
+			pace.Delayed(watches.RequestsForReference(apiutil.KindConfigMap, r.client)), afterStart).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount),
-			watches.Delayed(watches.RequestsForReference(apiutil.KindServiceAccount, r.client)), afterStart).
-		WatchesMetadata(apiutil.PartialOf(apiutil.KindNamespace), watches.Delayed(watches.RequestsForNamespace(r.lookup)),
+			pace.Delayed(watches.RequestsForReference(apiutil.KindServiceAccount, r.client)), afterStart).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindNamespace), pace.Delayed(watches.RequestsForNamespace(r.lookup)),
 			afterStart).
 		WatchesRawSource(r.resolver.Source()).
 		WithOptions(concurrency).
@@ -109,6 +109,6 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return err
 	}
-	r.kinds = watches.ClusterObjects(mgr, c, options.Kinds, "helmop", r.handlerForClusterObjects())
+	r.kinds = watches.ClusterObjects(mgr, c, options.Kinds, "helmop", r.handlerForClusterObjects(pace))
 	return nil
 }

@@ -6,8 +6,10 @@ package watches
 import (
 	"context"
 	"reflect"
+	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -41,21 +43,23 @@ const (
 
 // Delayed returns a handler that enqueues the requests for an object after SettleDelay. For an update, it enqueues the
 // requests for the old and the new state.
-func Delayed(toRequests handler.MapFunc) handler.Funcs {
+func Delayed(toRequests handler.MapFunc) handler.Funcs { return delayed(toRequests, settleDelay) }
+
+func delayed(toRequests handler.MapFunc, delay delayFunc) handler.Funcs {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q requestQueue) {
-			enqueue(ctx, q, toRequests, settleDelay, e.Object)
+			enqueue(ctx, q, toRequests, delay, e.Object)
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q requestQueue) {
 			if !isResync(e) {
-				enqueue(ctx, q, toRequests, settleDelay, e.ObjectOld, e.ObjectNew)
+				enqueue(ctx, q, toRequests, delay, e.ObjectOld, e.ObjectNew)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q requestQueue) {
-			enqueue(ctx, q, toRequests, settleDelay, e.Object)
+			enqueue(ctx, q, toRequests, delay, e.Object)
 		},
 		GenericFunc: func(ctx context.Context, e event.GenericEvent, q requestQueue) {
-			enqueue(ctx, q, toRequests, settleDelay, e.Object)
+			enqueue(ctx, q, toRequests, delay, e.Object)
 		},
 	}
 }
@@ -88,17 +92,69 @@ func enqueue(ctx context.Context, q requestQueue, toRequests handler.MapFunc, de
 	}
 }
 
+// soonPasses is the number of passes in a row for which a Pace does not wait. A new Cluster has about as many events.
+const soonPasses = 5
+
+// Pace limits how often the events of Clusters and references cause passes over HelmOps. A user waits for these passes,
+// so they take place after SettleDelay. But when a whole fleet is created, each of them is a pass over all Clusters. So
+// after soonPasses in a row, the time between them is [ChangeDelay]. A Pace is safe for concurrent use.
+type Pace struct {
+	reader client.Reader
+
+	mu sync.Mutex
+	// helmOps has only HelmOps with so many Clusters that their ChangeDelay is longer than SettleDelay.
+	helmOps map[ctrl.Request]*pacedPasses
+}
+
+// pacedPasses are the passes over a HelmOp that a Pace has requested. The last of them is due at a time.
+type pacedPasses struct {
+	budget *rate.Limiter
+	due    time.Time
+}
+
+// NewPace returns a Pace with a reader of HelmOps.
+func NewPace(reader client.Reader) *Pace {
+	return &Pace{reader: reader, helmOps: map[ctrl.Request]*pacedPasses{}}
+}
+
+// Delayed returns a handler that enqueues the HelmOps of an object at this pace, see [Delayed].
+func (p *Pace) Delayed(toHelmOps handler.MapFunc) handler.Funcs { return delayed(toHelmOps, p.delay) }
+
+// delay returns how long an event of a HelmOp is collected. If the last pass is not due yet, the event needs no other.
+func (p *Pace) delay(ctx context.Context, helmOp ctrl.Request) time.Duration {
+	interval := ChangeDelay(ctx, p.reader, helmOp)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if interval <= SettleDelay {
+		delete(p.helmOps, helmOp)
+		return SettleDelay
+	}
+	passes := p.helmOps[helmOp]
+	if passes == nil {
+		passes = &pacedPasses{budget: rate.NewLimiter(0, soonPasses)}
+		p.helmOps[helmOp] = passes
+	}
+	now := time.Now()
+	if wait := passes.due.Sub(now); wait > 0 {
+		return wait
+	}
+	passes.budget.SetLimitAt(now, rate.Every(interval))
+	wait := max(SettleDelay, passes.budget.ReserveN(now, 1).DelayFrom(now))
+	passes.due = now.Add(wait)
+	return wait
+}
+
 // ClusterEvents returns a handler for Clusters and the objects to which Clusters refer. It enqueues the HelmOps of a
-// Cluster after SettleDelay. If only the status of the object changed, the HelmOps are enqueued later: Cluster API
+// Cluster at a pace. If only the status of the object changed, the HelmOps are enqueued later: Cluster API
 // changes conditions and the numbers of machines several times per second in a large fleet. A template may read them,
 // so these events need a pass, too. The same holds for the objects of a kind that is watched later than the start: a
 // busy manager takes seconds to replay a whole fleet.
-func ClusterEvents(reader client.Reader, toHelmOps handler.MapFunc) handler.EventHandler {
-	events := Delayed(toHelmOps)
+func ClusterEvents(pace *Pace, toHelmOps handler.MapFunc) handler.EventHandler {
+	events, later := pace.Delayed(toHelmOps), changeDelay(pace.reader)
 	created, updated := events.CreateFunc, events.UpdateFunc
 	events.CreateFunc = func(ctx context.Context, e event.CreateEvent, q requestQueue) {
 		if e.IsInInitialList {
-			enqueue(ctx, q, toHelmOps, changeDelay(reader), e.Object)
+			enqueue(ctx, q, toHelmOps, later, e.Object)
 			return
 		}
 		created(ctx, e, q)
@@ -108,7 +164,7 @@ func ClusterEvents(reader client.Reader, toHelmOps handler.MapFunc) handler.Even
 		case isResync(e):
 		case isStatusOnly(e.ObjectOld, e.ObjectNew) && !isAwaitedStatus(e.ObjectOld, e.ObjectNew):
 			// The labels have not changed, so the old state has the same HelmOps.
-			enqueue(ctx, q, toHelmOps, changeDelay(reader), e.ObjectNew)
+			enqueue(ctx, q, toHelmOps, later, e.ObjectNew)
 		default:
 			updated(ctx, e, q)
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -115,7 +117,7 @@ func TestClusterEventsUsersWaitFor(t *testing.T) {
 			after.SetResourceVersion("2")
 			tc.change(after)
 			q := &passQueue{}
-			ClusterEvents(fleetOf(1000, 1000), RequestForItself).Update(t.Context(),
+			ClusterEvents(NewPace(fleetOf(1000, 1000)), RequestForItself).Update(t.Context(),
 				event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
 			if q.due != tc.want {
 				t.Errorf("the pass is due after %s, want %s", q.due, tc.want)
@@ -129,7 +131,7 @@ func TestClusterEventsUsersWaitFor(t *testing.T) {
 func TestReplayOfKindIsCollected(t *testing.T) {
 	t.Parallel()
 	q := &passQueue{}
-	events := ClusterEvents(fleetOf(1000, 1000), RequestForItself)
+	events := ClusterEvents(NewPace(fleetOf(1000, 1000)), RequestForItself)
 	for i := range 1000 {
 		q.until(time.Duration(i) * 1500 * time.Microsecond)
 		events.Create(t.Context(), event.CreateEvent{Object: apiutil.NewCluster(), IsInInitialList: true}, q)
@@ -144,7 +146,7 @@ func TestReplayOfKindIsCollected(t *testing.T) {
 func TestClusterStatusCausesFewPasses(t *testing.T) {
 	t.Parallel()
 	q, mapped := &passQueue{}, 0
-	events := ClusterEvents(fleetOf(10000, 10000), func(ctx context.Context, obj client.Object) []ctrl.Request {
+	events := ClusterEvents(NewPace(fleetOf(10000, 10000)), func(ctx context.Context, obj client.Object) []ctrl.Request {
 		mapped++
 		return RequestForItself(ctx, obj)
 	})
@@ -163,4 +165,52 @@ func TestClusterStatusCausesFewPasses(t *testing.T) {
 	if events.Create(t.Context(), event.CreateEvent{Object: before}, q); q.due != q.now+SettleDelay {
 		t.Errorf("after a new Cluster, the pass is due after %s", q.due-q.now)
 	}
+}
+
+// arrivals sends the events of a number of new Clusters, one after each interval, and returns the delay of the first
+// pass after the last event, and the number of passes before. It runs in a bubble of synctest.
+func arrivals(t *testing.T, events handler.EventHandler, number int, interval time.Duration) (last time.Duration,
+	passes int,
+) {
+	t.Helper()
+	began, q := time.Now(), &passQueue{}
+	for range number {
+		time.Sleep(interval)
+		q.until(time.Since(began))
+		events.Create(t.Context(), event.CreateEvent{Object: apiutil.NewCluster()}, q)
+	}
+	return q.due - q.now, q.passes
+}
+
+// TestArrivalOfFleetCausesFewPasses creates 2,500 Clusters in the course of four minutes: the HelmOps exist already, so
+// each pass is a pass over the whole fleet.
+func TestArrivalOfFleetCausesFewPasses(t *testing.T) {
+	t.Parallel()
+	for selected, most := range map[int32]int{2500: 250/4 + soonPasses, 100: 2500} {
+		synctest.Test(t, func(t *testing.T) {
+			events := ClusterEvents(NewPace(fleetOf(selected, selected)), RequestForItself)
+			last, passes := arrivals(t, events, 2500, 100*time.Millisecond)
+			if passes > most || last > maxChangeDelay {
+				t.Errorf("%d Clusters: %d passes, want at most %d; the last is due after %s", selected, passes, most, last)
+			}
+			if selected == 100 && (passes < 600 || last > SettleDelay) {
+				t.Errorf("a small fleet has %d passes; the last is due after %s", passes, last)
+			}
+		})
+	}
+}
+
+// TestSingleClusterIsServedSoon creates a Cluster beside a quiet fleet. Its first events, one after the other, cause
+// passes without a wait, also if another Cluster is created later.
+func TestSingleClusterIsServedSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events := ClusterEvents(NewPace(fleetOf(10000, 10000)), RequestForItself)
+		for range 2 {
+			if last, passes := arrivals(t, events, soonPasses, time.Second); passes != soonPasses-1 || last != SettleDelay {
+				t.Errorf("%d passes before the last event, whose pass is due after %s", passes, last)
+			}
+			time.Sleep(soonPasses * maxChangeDelay)
+		}
+	})
 }
