@@ -46,7 +46,7 @@ type Client struct {
 	Lenient bool
 	// Owner is the release of the action.
 	Owner ReleaseName
-	// Leftovers holds the manifests of further revisions that may have objects in the cluster; nil if there are none.
+	// Leftovers holds further revisions that may have objects in the cluster; nil if there are none.
 	Leftovers *Leftovers
 	// Progress receives a description of the current step.
 	Progress func(string)
@@ -129,7 +129,7 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	if err == nil && k.Lenient && !validate && len(resources) == 0 &&
 		!bytes.Contains(manifest, []byte(release.HookAnnotation)) {
 		// If this list is empty, Helm deletes no objects and does not call DeleteWithPropagationPolicy.
-		resources, err = k.leftBehind(nil)
+		resources, err = k.leftBehindBy(nil)
 	}
 	if err == nil {
 		k.noteAssumed(resources)
@@ -253,12 +253,10 @@ func (k *Client) apply(original, target kube.ResourceList, update updateFunc) (*
 	if err != nil {
 		return result, helmerr.Explain(err)
 	}
-	behind, err := k.leftBehind(append(slices.Clone(target), original...))
+	undesired, err := k.undesired(original, target)
 	if err != nil {
 		return result, helmerr.Explain(err)
 	}
-	unkept := original.Difference(target).Filter(func(info *resource.Info) bool { return !isKeptByManifest(info) })
-	undesired := append(unkept, behind...)
 	deleted, errs := k.DeleteAll(undesired, Deletion{Policy: metav1.DeletePropagationBackground, obeysKeepPolicy: true})
 	result.Deleted = append(result.Deleted, deleted.Deleted...)
 	if err := errors.Join(errs...); err != nil {
@@ -304,7 +302,7 @@ func (k *Client) DeleteWithPropagationPolicy(resources kube.ResourceList,
 		return &kube.Result{}, []error{err}
 	}
 	k.Progress("deleting " + plural.Count(len(resources), "object", "objects"))
-	behind, err := k.leftBehind(resources)
+	behind, err := k.leftBehindBy(resources)
 	if err != nil {
 		k.noteDeletions(err)
 		return &kube.Result{}, []error{err}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
@@ -26,10 +27,37 @@ const (
 	MaxLeftoverBytes = 32 << 20
 )
 
-// Leftovers holds the manifests of revisions that Helm does not check, although their objects may exist. An upgrade
-// compares with the deployed revision and ignores objects of later, failed revisions. A rollback and an uninstallation
-// check only the newest revision.
-type Leftovers struct{ Manifests []string }
+// Leftovers holds revisions that Helm does not check, although their objects may exist. An upgrade compares with the
+// deployed revision and ignores objects of later, failed revisions. A rollback and an uninstallation check only the
+// newest revision.
+type Leftovers struct {
+	// Revisions are the revisions, newest first.
+	Revisions []LeftRevision
+	// HasBaseline means that Helm compares with the newest revision, and that this revision failed. Then it is the first
+	// of Revisions.
+	HasBaseline bool
+}
+
+// LeftRevision is one revision, or several revisions with the same content.
+type LeftRevision struct {
+	Manifest string
+	// Worked means that a revision worked, so that all its objects belong to the release.
+	Worked bool
+	// Since is when the first action on a revision began, by the clock of the API server; zero if it is unknown. A failed
+	// action may have taken over objects that are older.
+	Since time.Time
+}
+
+// Worked reports whether a revision worked, according to its status.
+func Worked(record *release.Release) bool {
+	return record.Info.Status != release.StatusFailed && !record.Info.Status.IsPending() || wasUninstalled(record)
+}
+
+// wasUninstalled reports whether a revision that worked is failed because its uninstallation was given up. The label
+// alone does not show this: an interrupted installation after the loss of all records may have it, too.
+func wasUninstalled(record *release.Release) bool {
+	return !record.Info.Deleted.IsZero() && record.Labels[model.LabelMayHaveWorked] == "true"
+}
 
 // UncheckedRevisions returns the revisions, newest first, that Helm does not check and whose objects may exist.
 func UncheckedRevisions(history []*release.Release, decision decide.Decision) []*release.Release {
@@ -69,9 +97,7 @@ func NeverWorked(history []*release.Release) bool {
 			return false
 		}
 		switch status := record.Info.Status; {
-		case !record.Info.Deleted.IsZero() && record.Labels[model.LabelMayHaveWorked] == "true":
-			// An uninstallation of the revision was given up. The revision worked before. The label alone does not show this:
-			// an interrupted installation after the loss of all records may have it, too.
+		case wasUninstalled(record):
 			return false
 		case status == release.StatusFailed, status.IsPending():
 		case status == release.StatusUninstalling && record.Labels[model.LabelNeverWorked] == "true":
@@ -91,29 +117,109 @@ func DigestsIn(labels map[string]string) string {
 	return strings.Join(digests, "/")
 }
 
-// leftBehind returns the existing objects of failed revisions that belong to the release and are not in known. It does
-// this once per action. It excludes an object if it has the keep policy in the cluster, or in the newest revision that
-// contains the object.
-func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) {
+// leftObjects are the objects of Leftovers.
+type leftObjects struct {
+	revisions []leftRevision
+	// hasBaseline is [Leftovers].HasBaseline.
+	hasBaseline bool
+}
+
+// leftRevision is a LeftRevision with its objects.
+type leftRevision struct {
+	LeftRevision
+	objects kube.ResourceList
+}
+
+// takeLeftovers builds the objects of Leftovers. It does this once per action.
+func (k *Client) takeLeftovers() (leftObjects, error) {
 	behind := k.Leftovers
 	k.Leftovers = nil
 	if behind == nil {
-		return nil, nil
+		return leftObjects{}, nil
 	}
+	left := leftObjects{hasBaseline: behind.HasBaseline}
+	for _, revision := range behind.Revisions {
+		objects, err := k.Build(strings.NewReader(revision.Manifest), false)
+		if err != nil {
+			return leftObjects{}, fmt.Errorf("reading the objects that failed Helm revisions left behind: %w", err)
+		}
+		left.revisions = append(left.revisions, leftRevision{LeftRevision: revision, objects: objects})
+	}
+	return left, nil
+}
+
+// hasMade reports whether the revisions created an object. A failed revision may only have taken it over: then the
+// object may hold the data of its owner, and the deletion of a CustomResourceDefinition would delete all its objects.
+// If this is not certain, the result is false.
+func (l leftObjects) hasMade(info *resource.Info, observed *observedState) bool {
+	var since time.Time
+	for _, revision := range l.revisions {
+		switch {
+		case !revision.objects.Contains(info):
+		case revision.Worked:
+			return true
+		case since.IsZero() || !revision.Since.IsZero() && revision.Since.Before(since):
+			since = revision.Since
+		}
+	}
+	switch {
+	case since.IsZero():
+		return false
+	case observed.created.Equal(since):
+		// These times have no fractions of a second, and the first objects are often created in the second of the record.
+		return observed.isMade
+	default:
+		return observed.created.After(since)
+	}
+}
+
+// undesired returns the objects that an update deletes: the objects of original that are not in target, and the objects
+// that failed revisions left behind. If original failed, it may only have taken over objects, so they stay.
+func (k *Client) undesired(original, target kube.ResourceList) (kube.ResourceList, error) {
+	left, err := k.takeLeftovers()
+	if err != nil {
+		return nil, err
+	}
+	var undesired kube.ResourceList
+	for _, info := range original.Difference(target) {
+		if isKeptByManifest(info) {
+			continue
+		}
+		if left.hasBaseline {
+			observed, err := k.read(info)
+			if err := helmerr.IgnoreNotFound(err); err != nil {
+				return nil, uncheckedError(info, err)
+			}
+			if err == nil && !left.hasMade(info, observed) {
+				k.Log("not deleting %s %q: a failed Helm revision only took it over", info.Mapping.GroupVersionKind.Kind,
+					info.Name)
+				continue
+			}
+		}
+		undesired.Append(info)
+	}
+	behind, err := k.leftBehind(left, append(slices.Clone(target), original...))
+	return append(undesired, behind...), err
+}
+
+// uncheckedError returns the error for an object whose owner could not be read.
+func uncheckedError(info *resource.Info, err error) error {
+	return fmt.Errorf("checking %s %q, which is no longer desired: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err)
+}
+
+// leftBehind returns the existing objects of failed revisions that belong to the release and are not in known. It
+// excludes an object if it has the keep policy in the cluster, or in the newest revision that contains the object.
+func (k *Client) leftBehind(left leftObjects, known kube.ResourceList) (kube.ResourceList, error) {
 	var found kube.ResourceList
 	known = slices.Clone(known)
-	for _, manifest := range behind.Manifests {
-		resources, err := k.Build(strings.NewReader(manifest), false)
-		if err != nil {
-			return nil, fmt.Errorf("reading the objects that failed Helm revisions left behind: %w", err)
-		}
-		for _, info := range resources.Difference(known) {
+	for _, revision := range left.revisions {
+		for _, info := range revision.objects.Difference(known) {
 			known.Append(info)
-			isLeft, err := k.mayDelete(info)
+			observed, err := k.mayDelete(info)
 			if err != nil {
-				return nil, fmt.Errorf("checking %s %q, which is no longer desired: %w", info.Mapping.GroupVersionKind.Kind,
-					info.Name, err)
+				return nil, uncheckedError(info, err)
 			}
+			isLeft := observed != nil && left.hasMade(info, observed)
 			if isLeft {
 				found.Append(info)
 			}
@@ -122,17 +228,30 @@ func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) 
 	return found, nil
 }
 
-// mayDelete reports whether an object exists, belongs to the release and does not have the keep policy. The revision
-// may have failed before it created the object, and another user may have created an object of the same name.
-func (k *Client) mayDelete(info *resource.Info) (bool, error) {
+// leftBehindBy does the same as leftBehind for the objects of Leftovers.
+func (k *Client) leftBehindBy(known kube.ResourceList) (kube.ResourceList, error) {
+	left, err := k.takeLeftovers()
+	if err != nil {
+		return nil, err
+	}
+	return k.leftBehind(left, known)
+}
+
+// mayDelete returns the state of an object if it exists, belongs to the release and does not have the keep policy;
+// otherwise nil. The revision may have failed before it created the object, and another user may have created an object
+// of the same name.
+func (k *Client) mayDelete(info *resource.Info) (*observedState, error) {
 	if isKeptByManifest(info) {
-		return false, nil
+		return nil, nil
 	}
 	observed, err := k.read(info)
 	if err != nil {
-		return false, helmerr.IgnoreNotFound(err)
+		return nil, helmerr.IgnoreNotFound(err)
 	}
-	return k.Owner.owns(observed.annotations) && observed.annotations[kube.ResourcePolicyAnno] != kube.KeepPolicy, nil
+	if !k.Owner.owns(observed.annotations) || observed.annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+		return nil, nil
+	}
+	return observed, nil
 }
 
 // isKeptByManifest reports whether an object has the keep policy in the manifest of its revision. For an upgrade, Helm
@@ -148,7 +267,7 @@ func isKeptByManifest(info *resource.Info) bool {
 // is false: Found was called if there are such objects.
 func (k *Client) HasSurvivors() bool {
 	for _, info := range k.planned {
-		if survives, err := k.mayDelete(info); survives || err != nil {
+		if survives, err := k.mayDelete(info); survives != nil || err != nil {
 			return true
 		}
 	}

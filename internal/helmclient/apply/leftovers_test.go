@@ -8,9 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	helmtime "helm.sh/helm/v3/pkg/time"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
@@ -100,6 +106,68 @@ func TestNeverWorked(t *testing.T) {
 			map[string]string{model.LabelRevision: "1", model.LabelNeverWorked: "true"})}, true},
 	} {
 		if got := NeverWorked(test.history); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+// TestHasMade checks which objects count as created by failed revisions, by the times of the objects and the records.
+func TestHasMade(t *testing.T) {
+	t.Parallel()
+	at := func(second int) time.Time { return time.Date(2026, 11, 20, 12, 0, second, 0, time.UTC) }
+	object := &resource.Info{Name: "a", Mapping: &meta.RESTMapping{GroupVersionKind: schema.GroupVersionKind{Kind: "A"}}}
+	revision := func(worked bool, since time.Time, objects ...*resource.Info) leftRevision {
+		return leftRevision{LeftRevision: LeftRevision{Worked: worked, Since: since}, objects: kube.ResourceList(objects)}
+	}
+	for name, test := range map[string]struct {
+		created   int
+		isMade    bool
+		revisions []leftRevision
+		want      bool
+	}{
+		"created before":           {1, true, []leftRevision{revision(false, at(2), object)}, false},
+		"created in the second":    {2, true, []leftRevision{revision(false, at(2), object)}, true},
+		"in the second, by others": {2, false, []leftRevision{revision(false, at(2), object)}, false},
+		"created later":            {3, false, []leftRevision{revision(false, at(2), object)}, true},
+		"by the first of two revisions": {3, true, []leftRevision{revision(false, at(4), object),
+			revision(false, at(2), object)}, true},
+		"before the revisions that have it": {3, true, []leftRevision{revision(false, at(4), object), revision(false, at(2))},
+			false},
+		"of a revision that worked": {1, false, []leftRevision{revision(false, at(4), object), revision(true, at(2), object)},
+			true},
+		"unknown time": {3, true, []leftRevision{revision(false, time.Time{}, object)}, false},
+	} {
+		observed := &observedState{created: at(test.created), isMade: test.isMade}
+		if got := (leftObjects{revisions: test.revisions}).hasMade(object, observed); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+// TestIsMadeByHelmOp checks which managed fields show that HelmOp created an object.
+func TestIsMadeByHelmOp(t *testing.T) {
+	t.Parallel()
+	created := metav1.NewTime(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	entry := func(manager, subresource string, after time.Duration) metav1.ManagedFieldsEntry {
+		at := metav1.NewTime(created.Add(after))
+		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Time: &at}
+	}
+	own := entry(model.FieldManager, "", 0)
+	for name, test := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    bool
+	}{
+		"none":                    {nil, false},
+		"HelmOp":                  {[]metav1.ManagedFieldsEntry{own}, true},
+		"with a status":           {[]metav1.ManagedFieldsEntry{own, entry("controller", "status", 0)}, true},
+		"changed later":           {[]metav1.ManagedFieldsEntry{own, entry("kubectl", "", time.Second)}, true},
+		"created by another":      {[]metav1.ManagedFieldsEntry{entry("kubectl", "", 0), own}, false},
+		"with an unknown time":    {[]metav1.ManagedFieldsEntry{own, {Manager: "kubectl"}}, false},
+		"never written by HelmOp": {[]metav1.ManagedFieldsEntry{entry("kubectl", "", time.Second)}, false},
+	} {
+		object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created,
+			ManagedFields: test.entries}}
+		if got := isMadeByHelmOp(object); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}

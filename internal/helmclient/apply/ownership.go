@@ -6,6 +6,7 @@ package apply
 import (
 	"cmp"
 	"encoding/json"
+	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -74,11 +76,30 @@ type observedState struct {
 	annotations map[string]string
 	// isLabelled means that the object has the label of Helm.
 	isLabelled bool
+	// created is when the object was created.
+	created time.Time
+	// isMade means that HelmOp created the object, according to its managed fields.
+	isMade bool
 }
 
 func stateOf(object *metav1.PartialObjectMetadata) *observedState {
 	return &observedState{uid: object.UID, version: object.ResourceVersion, annotations: object.Annotations,
-		isLabelled: object.Labels[helmManagedBy] == managedByHelm}
+		isLabelled: object.Labels[helmManagedBy] == managedByHelm, created: object.CreationTimestamp.Time,
+		isMade: isMadeByHelmOp(object)}
+}
+
+// isMadeByHelmOp reports whether HelmOp wrote an object, and no other client wrote it when it was created.
+func isMadeByHelmOp(object *metav1.PartialObjectMetadata) bool {
+	isMade := false
+	for _, entry := range object.ManagedFields {
+		switch {
+		case entry.Manager == model.FieldManager:
+			isMade = true
+		case entry.Subresource == "" && (entry.Time == nil || !entry.Time.After(object.CreationTimestamp.Time)):
+			return false
+		}
+	}
+	return isMade
 }
 
 // read reads the metadata of an object from the cluster.

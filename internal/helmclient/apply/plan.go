@@ -91,11 +91,11 @@ func (p *Planner) Manifest(original, target string) error {
 	for _, change := range planned {
 		p.add(change)
 	}
-	behind, err := p.leftBehind(append(slices.Clone(after), before...))
+	undesired, err := p.undesired(before, after)
 	if err != nil {
 		return err
 	}
-	for _, info := range append(before.Difference(after), behind...) {
+	for _, info := range undesired {
 		change, err := p.deletion(info)
 		if err != nil {
 			return err

@@ -72,6 +72,7 @@ const labelOverhead = 48
 // Trim returns the part of a record's metadata that an action reads, and its size in bytes. The rest may be large.
 func Trim(object *metav1.PartialObjectMetadata) (trimmed metav1.PartialObjectMetadata, size int64) {
 	trimmed.Name, trimmed.UID, trimmed.Labels = object.Name, object.UID, object.Labels
+	trimmed.CreationTimestamp = object.CreationTimestamp
 	bytes := int(unsafe.Sizeof(trimmed)) + len(trimmed.Name) + len(trimmed.UID)
 	for key, value := range trimmed.Labels {
 		bytes += labelOverhead + len(key) + len(value)

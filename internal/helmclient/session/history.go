@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
@@ -101,10 +102,15 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 	s.Cluster.OnlyOwned = apply.NeverWorked(history)
 	history = slices.Clone(history)
 	releaseutil.Reverse(history, releaseutil.SortByRevision)
-	found := &apply.Leftovers{}
-	size, known := 0, map[string]bool{}
+	begun, err := s.recordTimes(desired.Name)
+	if err != nil {
+		return err
+	}
+	found := &apply.Leftovers{HasBaseline: isBaseline(history, decision)}
+	// known has the index of the revision with the same content; -1 if the next revision has this content, too.
+	size, known := 0, map[string]int{}
 	if decision.Action.RendersChart() {
-		known[apply.DigestsIn(model.DesiredLabels(desired))] = true
+		known[apply.DigestsIn(model.DesiredLabels(desired))] = -1
 	}
 	for _, record := range apply.UncheckedRevisions(history, decision) {
 		key := apply.DigestsIn(record.Labels)
@@ -112,10 +118,16 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 			// HelmOp did not create this record, so the digests in its labels have no meaning.
 			key = strconv.Itoa(record.Version)
 		}
-		if known[key] && record.Manifest == "" {
+		since := begun[records.NameOf(record.Name, record.Version)]
+		at, isKnown := known[key]
+		if isKnown && record.Manifest == "" {
+			if at >= 0 {
+				same := &found.Revisions[at]
+				same.Worked, same.Since = same.Worked || apply.Worked(record), since
+			}
 			continue
 		}
-		known[key] = true
+		known[key] = len(found.Revisions)
 		manifest, err := s.ManifestOf(record)
 		if err != nil {
 			return err
@@ -123,13 +135,42 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 		if err := s.Memory.Expect(manifest); err != nil {
 			return err
 		}
-		found.Manifests = append(found.Manifests, manifest)
+		found.Revisions = append(found.Revisions,
+			apply.LeftRevision{Manifest: manifest, Worked: apply.Worked(record), Since: since})
 		if size += len(manifest); size > apply.MaxLeftoverBytes {
 			break
 		}
 	}
 	s.Cluster.Leftovers = found
 	return nil
+}
+
+// isBaseline reports whether Helm compares an upgrade or a rollback with the newest revision, and this revision failed.
+// history is Helm's history, newest first.
+func isBaseline(history []*release.Release, decision decide.Decision) bool {
+	if len(history) == 0 || history[0].Info == nil || apply.Worked(history[0]) {
+		return false
+	}
+	return decision.Action == model.ActionRollback || !slices.ContainsFunc(history, func(record *release.Release) bool {
+		return record.Info != nil && record.Info.Status == release.StatusDeployed
+	})
+}
+
+// recordTimes returns when the records of a release were created, by the names of their Secrets. It sends no request,
+// because the history was read before.
+func (s *Session) recordTimes(name string) (map[string]time.Time, error) {
+	if s.Records == nil {
+		return nil, nil
+	}
+	objects, err := s.Records.History(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the history: %w", err)
+	}
+	times := make(map[string]time.Time, len(objects))
+	for i := range objects {
+		times[objects[i].Name] = objects[i].CreationTimestamp.Time
+	}
+	return times, nil
 }
 
 // TextsOf returns the manifest of a revision and those of its hooks.

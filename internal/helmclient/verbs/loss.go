@@ -89,7 +89,9 @@ func (s *verb) lossOf(current *release.Release, next string) (model.Loss, error)
 	}
 	manifests := []string{manifest}
 	if behind := s.Cluster.Leftovers; behind != nil {
-		manifests = append(manifests, behind.Manifests...)
+		for _, revision := range behind.Revisions {
+			manifests = append(manifests, revision.Manifest)
+		}
 	}
 	stays, namespaces := map[inventory.Ref]bool{}, s.Namespaces(s.Desired.Namespace)
 	end := s.Memory.Temporary()
