@@ -4,11 +4,13 @@
 package helmclient
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
@@ -58,4 +60,62 @@ func TestIntegrationObjectsTakenOverStay(t *testing.T) {
 			b.wantNoConfigMap("left")
 		})
 	}
+}
+
+// TestIntegrationCRDMovesToFolder checks that an upgrade keeps a CRD, and with it all custom resources, if the chart
+// moves the CRD from its templates to its folder crds. A rollback keeps a CRD that only moves back.
+func TestIntegrationCRDMovesToFolder(t *testing.T) {
+	for name, policy := range map[string]model.CRDPolicy{"create": model.CRDsCreate, "skip": model.CRDsSkip} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			group := b.namespace + ".moves.test"
+			crd, path := helmtest.CrdOf(group, "v1"), crds.Path+"/widgets."+group
+			own, crdFile := map[string]string{"value.yaml": helmtest.ValueConfigMap}, map[string]string{"crd.yaml": crd}
+			inTemplates, inFolder := helmtest.NewChart("1.0.0", with(own, "crd.yaml", crd)),
+				helmtest.ChartWithCRDs("2.0.0", own, crdFile)
+			run := b.newRun(inTemplates, map[string]any{"cidr": "1"})
+			run.policy, run.options.Upgrade.CRDs = helmtest.WithRollback, policy
+			var lost []model.Loss
+			run.options.Admit = func(loss model.Loss) error {
+				lost = append(lost, loss)
+				return nil
+			}
+			run.mustSettle(t)
+			before := b.get(path).GetUID()
+
+			run.want("a2", inFolder)
+			plan, err := b.client.Plan(t.Context(), b.target, run.desired, run.policy, run.options, run.chart, run.values)
+			deletes := func(change model.Change) bool { return change.Kind == model.ChangeDelete }
+			if err != nil || slices.ContainsFunc(plan.Changes, deletes) {
+				t.Errorf("plan %+v, %v", plan.Changes, err)
+			}
+			run.mustSettle(t)
+			if crd := b.get(path); crd == nil || crd.GetUID() != before || crd.GetDeletionTimestamp() != nil {
+				t.Fatal("the upgrade deleted the CRD")
+			}
+
+			run.want("a3", inTemplates)
+			run.mustSettle(t)
+			run.past.Unhealthy = true
+			run.mustAct(t, run.later(t, 0), model.ActionRollback)
+			if crd := b.get(path); crd == nil || crd.GetUID() != before || crd.GetDeletionTimestamp() != nil {
+				t.Error("the rollback deleted the CRD")
+			}
+			if len(lost) > 0 {
+				t.Errorf("asked for %+v", lost)
+			}
+		})
+	}
+}
+
+// TestIntegrationObjectBecomesHook checks that an upgrade keeps the object of a hook if the former revision has the
+// object in its manifest.
+func TestIntegrationObjectBecomesHook(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap,
+		"first.yaml": hook("ConfigMap", "first", "pre-upgrade", "data: {key: hook}\n")}))
+	run.mustSettle(t)
+	b.wantConfigMap("first", "hook")
 }

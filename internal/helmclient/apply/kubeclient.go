@@ -48,6 +48,9 @@ type Client struct {
 	Owner ReleaseName
 	// Leftovers holds further revisions that may have objects in the cluster; nil if there are none.
 	Leftovers *Leftovers
+	// KeepsCRD reports whether the chart may have a CustomResourceDefinition in its folders crds. An upgrade or a rollback
+	// does not delete it. Nil for other actions.
+	KeepsCRD func(name string) bool
 	// Progress receives a description of the current step.
 	Progress func(string)
 	// Stop ends waits when it is done; nil if nothing ends them.

@@ -12,12 +12,14 @@ import (
 
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 const (
@@ -182,7 +184,7 @@ func (k *Client) undesired(original, target kube.ResourceList) (kube.ResourceLis
 	}
 	var undesired kube.ResourceList
 	for _, info := range original.Difference(target) {
-		if isKeptByManifest(info) {
+		if isKeptByManifest(info) || k.InCRDFolder(refOf(info)) {
 			continue
 		}
 		if left.hasBaseline {
@@ -202,6 +204,14 @@ func (k *Client) undesired(original, target kube.ResourceList) (kube.ResourceLis
 	return append(undesired, behind...), err
 }
 
+// InCRDFolder reports whether an object is a CustomResourceDefinition that the chart may have in its folders crds. If a
+// chart moves it there from its templates, it is no longer in the manifest, but its deletion would delete all its
+// objects.
+func (k *Client) InCRDFolder(ref inventory.Ref) bool {
+	return ref.Group == apiextensions.GroupName && ref.Kind == "CustomResourceDefinition" && k.KeepsCRD != nil &&
+		k.KeepsCRD(ref.Name)
+}
+
 // uncheckedError returns the error for an object whose owner could not be read.
 func uncheckedError(info *resource.Info, err error) error {
 	return fmt.Errorf("checking %s %q, which is no longer desired: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err)
@@ -215,6 +225,9 @@ func (k *Client) leftBehind(left leftObjects, known kube.ResourceList) (kube.Res
 	for _, revision := range left.revisions {
 		for _, info := range revision.objects.Difference(known) {
 			known.Append(info)
+			if k.InCRDFolder(refOf(info)) {
+				continue
+			}
 			observed, err := k.mayDelete(info)
 			if err != nil {
 				return nil, uncheckedError(info, err)

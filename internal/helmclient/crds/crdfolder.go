@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -45,6 +46,24 @@ type Object struct {
 // IsCRD reports whether the object is a CustomResourceDefinition.
 func (o *Object) IsCRD() bool {
 	return o.kind.Group == group && o.kind.Version == "v1" && o.kind.Kind == crdKind
+}
+
+// InFolder returns a function that reports whether the folders crds of a chart, or of its dependencies, may have an
+// object with a name. It does not parse the files, so a file that only mentions the name counts, too.
+func InFolder(chrt *chart.Chart) func(name string) bool {
+	files := chrt.CRDObjects()
+	return func(name string) bool {
+		return slices.ContainsFunc(files, func(crd chart.CRD) bool { return bytes.Contains(crd.File.Data, []byte(name)) })
+	}
+}
+
+// InRecord does the same as InFolder for the chart of a record. A record does not have the files of dependencies, so
+// the result is true for each name if there are dependencies. The result is also true without a chart.
+func InRecord(chrt *chart.Chart) func(name string) bool {
+	if chrt == nil || chrt.Metadata == nil || len(chrt.Metadata.Dependencies) > 0 {
+		return func(string) bool { return true }
+	}
+	return InFolder(chrt)
 }
 
 // Read returns the objects in the files of crds folders, in their order. An error has the kind

@@ -141,6 +141,7 @@ func (s reader) plan(j session.Job, observation model.Observation, plan *model.P
 	if err != nil {
 		return err
 	}
+	s.Cluster.KeepsCRD = crds.InFolder(j.Chart)
 	planner := &apply.Planner{
 		Client: s.Cluster, IsInstall: isInstall, Force: j.Options.Upgrade.Force && !isInstall,
 		TakeOwnership: j.Options.Install.TakeOwnership,

@@ -118,7 +118,7 @@ func (s *verb) lossOf(current *release.Release, next string) (model.Loss, error)
 			}
 			seen[key] = true
 			loss.Total++
-			if stays[key] || object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+			if stays[key] || object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy || s.Cluster.InCRDFolder(ref) {
 				continue
 			}
 			loss.Objects = append(loss.Objects, ref)

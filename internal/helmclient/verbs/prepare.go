@@ -31,6 +31,9 @@ func (s *verb) prepare(values map[string]any, upgrade bool) (postrender.PostRend
 	if upgrade {
 		policy = s.Options.Upgrade.CRDs
 	}
+	if s.Cluster != nil {
+		s.Cluster.KeepsCRD = crds.InFolder(s.Chart)
+	}
 	source := s.Source(values)
 	fits := func(crds []*crds.Object) error { return s.checkSize(source, renderer, crds, upgrade) }
 	if err := s.applyCRDsOf(source, policy, fits); err != nil {

@@ -13,6 +13,7 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -63,6 +64,7 @@ func (s *verb) rollback() error {
 	if s.Cluster != nil {
 		// The cluster must serve the kinds of the manifest.
 		s.Cluster.Seen.ApplyAgain(decision.RollbackTo)
+		s.Cluster.KeepsCRD = crds.InRecord(target.Chart)
 	}
 	err = s.newRollback(decision, options).Run(desired.Name)
 	if err != nil {
