@@ -215,22 +215,22 @@ func (k *Client) createServed(hooks kube.ResourceList) error {
 // Update implements kube.Interface.
 func (k *Client) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	if force {
-		return k.apply(original, target, k.forceUpdate)
+		return k.apply(original, target, true, k.forceUpdate)
 	}
-	return k.apply(original, target, k.updateKnown)
+	return k.apply(original, target, false, k.updateKnown)
 }
 
 // UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge.
 func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
-	return k.apply(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
+	return k.apply(original, target, force, func(original, target kube.ResourceList) (*kube.Result, error) {
 		return k.Client.UpdateThreeWayMerge(original, target, force)
 	})
 }
 
 // apply updates objects and then deletes the objects that are no longer desired. Helm's client receives only the
 // objects that stay. Otherwise, it would also delete objects of other owners, and would only log failed deletions. No
-// later revision would then delete these objects.
-func (k *Client) apply(original, target kube.ResourceList, update updateFunc) (*kube.Result, error) {
+// later revision would then delete these objects. force means that update replaces whole objects.
+func (k *Client) apply(original, target kube.ResourceList, force bool, update updateFunc) (*kube.Result, error) {
 	k.planned = nil
 	if k.Found != nil && slices.ContainsFunc(original, func(info *resource.Info) bool { return !isKeptByManifest(info) }) {
 		k.Found()
@@ -247,16 +247,25 @@ func (k *Client) apply(original, target kube.ResourceList, update updateFunc) (*
 	if err != nil {
 		return &kube.Result{}, err
 	}
+	left, err := k.takeLeftovers()
+	if err != nil {
+		return &kube.Result{}, helmerr.Explain(err)
+	}
 	manifests := k.manifestsOf(target)
-	result, err := k.updateAll(original.Intersect(rest), rest, update)
-	if err == nil {
+	if !force {
+		err = k.revertFields(left, original, rest)
+	}
+	result, updateErr := k.updateAll(original.Intersect(rest), rest, update)
+	if updateErr != nil {
+		err = updateErr
+	} else {
 		result.Created = append(result.Created, target.Difference(rest)...)
 	}
 	k.noteApplied(result, manifests, err == nil)
 	if err != nil {
 		return result, helmerr.Explain(err)
 	}
-	undesired, err := k.undesired(original, target)
+	undesired, err := k.undesired(left, original, target)
 	if err != nil {
 		return result, helmerr.Explain(err)
 	}

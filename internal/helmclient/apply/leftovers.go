@@ -177,11 +177,7 @@ func (l leftObjects) hasMade(info *resource.Info, observed *observedState) bool 
 
 // undesired returns the objects that an update deletes: the objects of original that are not in target, and the objects
 // that failed revisions left behind. If original failed, it may only have taken over objects, so they stay.
-func (k *Client) undesired(original, target kube.ResourceList) (kube.ResourceList, error) {
-	left, err := k.takeLeftovers()
-	if err != nil {
-		return nil, err
-	}
+func (k *Client) undesired(left leftObjects, original, target kube.ResourceList) (kube.ResourceList, error) {
 	var undesired kube.ResourceList
 	for _, info := range original.Difference(target) {
 		if isKeptByManifest(info) || k.InCRDFolder(refOf(info)) {

@@ -76,12 +76,16 @@ func (p *Planner) Manifest(original, target string) error {
 			return err
 		}
 	}
+	left, err := p.takeLeftovers()
+	if err != nil {
+		return err
+	}
 	planned := make([]*model.Change, len(after))
 	var group errgroup.Group
 	group.SetLimit(plannedAtOnce)
 	for i, info := range after {
 		group.Go(func() (err error) {
-			planned[i], err = p.object(info, before.Get(info))
+			planned[i], err = p.object(info, before.Get(info), left)
 			return err
 		})
 	}
@@ -91,7 +95,7 @@ func (p *Planner) Manifest(original, target string) error {
 	for _, change := range planned {
 		p.add(change)
 	}
-	undesired, err := p.undesired(before, after)
+	undesired, err := p.undesired(left, before, after)
 	if err != nil {
 		return err
 	}
@@ -232,7 +236,7 @@ func (p *Planner) unlessAnswered(err error) error {
 }
 
 // object plans one object of the manifest. original is the object in the previous manifest; nil if there is none.
-func (p *Planner) object(info, original *resource.Info) (*model.Change, error) {
+func (p *Planner) object(info, original *resource.Info, left leftObjects) (*model.Change, error) {
 	change := &model.Change{Ref: refOf(info), Kind: model.ChangeUpdate}
 	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 	isMissing := apierrors.IsNotFound(err)
@@ -243,6 +247,7 @@ func (p *Planner) object(info, original *resource.Info) (*model.Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	var baselines kube.ResourceList
 	if isMissing {
 		change.Kind = model.ChangeCreate
 	} else {
@@ -253,6 +258,11 @@ func (p *Planner) object(info, original *resource.Info) (*model.Change, error) {
 			change.After = desired
 			return change, nil
 		}
+		for _, revision := range left.revisions {
+			if !p.Force && revision.differs(p.Owner, info, original) {
+				baselines.Append(revision.appliedTo(info, change.Before))
+			}
+		}
 		if original == nil {
 			// Helm adopts the object, so the manifest is also the baseline of the merge.
 			copied := *info
@@ -260,15 +270,7 @@ func (p *Planner) object(info, original *resource.Info) (*model.Change, error) {
 			original.Object = info.Object.DeepCopyObject()
 		}
 	}
-	var baseline kube.ResourceList
-	if original != nil {
-		baseline = kube.ResourceList{original}
-	}
-	update := p.Client.Client.Update
-	if p.IsInstall && p.TakeOwnership {
-		update = p.Client.Client.UpdateThreeWayMerge
-	}
-	if _, err := update(baseline, kube.ResourceList{info}, p.Force); err != nil {
+	if err := p.update(info, change.Before, append(baselines, original)); err != nil {
 		return p.refused(change, info, err)
 	}
 	if change.After, err = contentOf(info); err != nil {
@@ -281,6 +283,31 @@ func (p *Planner) object(info, original *resource.Info) (*model.Change, error) {
 		change.Kind = ""
 	}
 	return change, nil
+}
+
+// update sends the dry run of an update. before is the object in the cluster. baselines are the object in the manifests
+// of failed revisions, whose fields the action reverts, and of the previous revision; nil if there is none. The result
+// is that of the first baseline from which the object changes.
+func (p *Planner) update(info *resource.Info, before map[string]any, baselines []*resource.Info) error {
+	send, manifest := p.Client.Client.Update, info.Object
+	if p.IsInstall && p.TakeOwnership {
+		send = p.Client.Client.UpdateThreeWayMerge
+	}
+	for _, baseline := range baselines {
+		info.Object = manifest.DeepCopyObject()
+		var original kube.ResourceList
+		if baseline != nil {
+			original.Append(baseline)
+		}
+		if _, err := send(original, kube.ResourceList{info}, p.Force); err != nil {
+			return err
+		}
+		after, err := contentOf(info)
+		if err != nil || !reflect.DeepEqual(withoutBookkeeping(before), withoutBookkeeping(after)) {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkOwner checks the owner of an object that exists. isNew means that the previous revision did not have the object:
