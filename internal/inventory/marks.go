@@ -3,7 +3,11 @@
 
 package inventory
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Helm sets these annotations on the objects of a release.
 const (
@@ -21,8 +25,14 @@ const (
 func DeletedWith(obj metav1.Object) string {
 	annotations := obj.GetAnnotations()
 	name, namespace := annotations[HelmReleaseName], annotations[HelmReleaseNamespace]
-	if name == "" || namespace == "" || annotations[helmResourcePolicy] == keepPolicy {
+	if name == "" || namespace == "" || IsKept(annotations) {
 		return ""
 	}
 	return namespace + "/" + name
+}
+
+// IsKept reports whether the annotations of an object have the keep policy, so that Helm does not delete the object. As
+// in Helm's uninstallation, case and spaces around the policy do not matter.
+func IsKept(annotations map[string]string) bool {
+	return strings.EqualFold(strings.TrimSpace(annotations[helmResourcePolicy]), keepPolicy)
 }

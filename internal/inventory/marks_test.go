@@ -21,6 +21,8 @@ func TestDeletedWith(t *testing.T) {
 		"namespace only": {map[string]string{HelmReleaseNamespace: "ns"}, ""},
 		"kept": {map[string]string{HelmReleaseName: "r", HelmReleaseNamespace: "ns",
 			"helm.sh/resource-policy": "keep"}, ""},
+		"kept in another spelling": {map[string]string{HelmReleaseName: "r", HelmReleaseNamespace: "ns",
+			"helm.sh/resource-policy": " Keep"}, ""},
 		"other policy": {map[string]string{HelmReleaseName: "r", HelmReleaseNamespace: "ns",
 			"helm.sh/resource-policy": "delete"}, "ns/r"},
 	} {

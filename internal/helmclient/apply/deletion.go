@@ -19,6 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/notserved"
 )
 
@@ -135,7 +136,7 @@ func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *obser
 			k.Log("not deleting %s %q: %s", info.Mapping.GroupVersionKind.Kind, info.Name, why)
 			return nil
 		}
-		if how.obeysKeepPolicy && (observed.annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy ||
+		if how.obeysKeepPolicy && (inventory.IsKept(observed.annotations) ||
 			observed.annotations[release.HookAnnotation] != "") {
 			return nil
 		}

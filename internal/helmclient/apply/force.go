@@ -19,6 +19,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
@@ -116,7 +117,7 @@ func (k *Client) reasonToKeep(info *resource.Info) (string, error) {
 	if why := k.whyKept(object.GetAnnotations()); why != "" {
 		return why, nil
 	}
-	if object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+	if inventory.IsKept(object.GetAnnotations()) {
 		return "its annotation " + kube.ResourcePolicyAnno + " forbids the deletion", nil
 	}
 	retention, _, err := unstructured.NestedString(content, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")

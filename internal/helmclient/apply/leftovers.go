@@ -257,7 +257,7 @@ func (k *Client) mayDelete(info *resource.Info) (*observedState, error) {
 	if err != nil {
 		return nil, helmerr.IgnoreNotFound(err)
 	}
-	if !k.Owner.owns(observed.annotations) || observed.annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+	if !k.Owner.owns(observed.annotations) || inventory.IsKept(observed.annotations) {
 		return nil, nil
 	}
 	return observed, nil
@@ -267,7 +267,7 @@ func (k *Client) mayDelete(info *resource.Info) (*observedState, error) {
 // itself reads only the annotation in the cluster, which another user may have removed.
 func isKeptByManifest(info *resource.Info) bool {
 	recorded, err := meta.Accessor(info.Object)
-	return err == nil && recorded.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy
+	return err == nil && inventory.IsKept(recorded.GetAnnotations())
 }
 
 // HasSurvivors reports whether an installation that failed before it created an object of its manifest, for example

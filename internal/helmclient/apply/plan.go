@@ -396,7 +396,7 @@ func (p *Planner) deletion(info *resource.Info) (*model.Change, error) {
 			return nil, err
 		}
 		annotations := (&unstructured.Unstructured{Object: change.Before}).GetAnnotations()
-		if p.whyKept(annotations) != "" || annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+		if p.whyKept(annotations) != "" || inventory.IsKept(annotations) {
 			return nil, nil
 		}
 		// The deletion has no body, so that the transport can make it a dry run.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -118,7 +117,7 @@ func (s *verb) lossOf(current *release.Release, next string) (model.Loss, error)
 			}
 			seen[key] = true
 			loss.Total++
-			if stays[key] || object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy || s.Cluster.InCRDFolder(ref) {
+			if stays[key] || inventory.IsKept(object.GetAnnotations()) || s.Cluster.InCRDFolder(ref) {
 				continue
 			}
 			loss.Objects = append(loss.Objects, ref)
