@@ -4,7 +4,10 @@
 package helmclient
 
 import (
+	"fmt"
+	"path"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,7 +72,7 @@ func TestIntegrationCRDMovesToFolder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			group := b.namespace + ".moves.test"
-			crd, path := helmtest.CrdOf(group, "v1"), crds.Path+"/widgets."+group
+			crd, at := helmtest.CrdOf(group, "v1"), crds.Path+"/widgets."+group
 			own, crdFile := map[string]string{"value.yaml": helmtest.ValueConfigMap}, map[string]string{"crd.yaml": crd}
 			inTemplates, inFolder := helmtest.NewChart("1.0.0", with(own, "crd.yaml", crd)),
 				helmtest.ChartWithCRDs("2.0.0", own, crdFile)
@@ -81,7 +84,7 @@ func TestIntegrationCRDMovesToFolder(t *testing.T) {
 				return nil
 			}
 			run.mustSettle(t)
-			before := b.get(path).GetUID()
+			before := b.get(at).GetUID()
 
 			run.want("a2", inFolder)
 			plan, err := b.client.Plan(t.Context(), b.target, run.desired, run.policy, run.options, run.chart, run.values)
@@ -90,7 +93,7 @@ func TestIntegrationCRDMovesToFolder(t *testing.T) {
 				t.Errorf("plan %+v, %v", plan.Changes, err)
 			}
 			run.mustSettle(t)
-			if crd := b.get(path); crd == nil || crd.GetUID() != before || crd.GetDeletionTimestamp() != nil {
+			if crd := b.get(at); crd == nil || crd.GetUID() != before || crd.GetDeletionTimestamp() != nil {
 				t.Fatal("the upgrade deleted the CRD")
 			}
 
@@ -98,7 +101,7 @@ func TestIntegrationCRDMovesToFolder(t *testing.T) {
 			run.mustSettle(t)
 			run.past.Unhealthy = true
 			run.mustAct(t, run.later(t, 0), model.ActionRollback)
-			if crd := b.get(path); crd == nil || crd.GetUID() != before || crd.GetDeletionTimestamp() != nil {
+			if crd := b.get(at); crd == nil || crd.GetUID() != before || crd.GetDeletionTimestamp() != nil {
 				t.Error("the rollback deleted the CRD")
 			}
 			if len(lost) > 0 {
@@ -118,4 +121,40 @@ func TestIntegrationObjectBecomesHook(t *testing.T) {
 		"first.yaml": hook("ConfigMap", "first", "pre-upgrade", "data: {key: hook}\n")}))
 	run.mustSettle(t)
 	b.wantConfigMap("first", "hook")
+}
+
+// TestIntegrationHookKeepsObjectOfOtherRelease checks that a hook does not delete an object of another release that has
+// its name.
+func TestIntegrationHookKeepsObjectOfOtherRelease(t *testing.T) {
+	b := newBench(t)
+	b.otherRelease(t, map[string]string{"hook.yaml": helmtest.ConfigMap("hook", "other")})
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{
+		"hook.yaml": hook("ConfigMap", "hook", "pre-install", "data: {key: hook}\n")}), nil)
+	_, err := run.actNow(t, model.ActionInstall)
+	helmtest.WantError(t, err, nil, true, b.namespace+"/other", "hook")
+	b.wantConfigMap("hook", "other")
+}
+
+// TestIntegrationHookRequests checks the requests for a hook that its action deletes before and after it runs.
+func TestIntegrationHookRequests(t *testing.T) {
+	b := newBench(t)
+	templates := map[string]string{"hook.yaml": hook("ConfigMap", "hook", "pre-install,pre-upgrade", "data: {key: hook}\n"),
+		"gone.yaml": strings.Replace(hook("ConfigMap", "gone", "pre-install,pre-upgrade", ""), "annotations: {",
+			"annotations: {\"helm.sh/hook-delete-policy\": \"before-hook-creation,hook-succeeded\", ", 1)}
+	run := b.newRun(helmtest.NewChart("1.0.0", templates), nil)
+	for i, want := range []string{"GET gone, POST configmaps, GET hook, POST configmaps, DELETE gone",
+		"GET gone, POST configmaps, GET hook, DELETE hook, POST configmaps, DELETE gone"} {
+		run.want(fmt.Sprint("a", i), run.chart)
+		b.cutter.Take()
+		run.mustSettle(t)
+		var got []string
+		for _, request := range b.cutter.Take() {
+			if method, at, _ := strings.Cut(request, " "); strings.Contains(at, "/configmaps") {
+				got = append(got, method+" "+path.Base(at))
+			}
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("requests %v, want %s", got, want)
+		}
+	}
 }

@@ -169,7 +169,7 @@ func (k *Client) deleteAssumed(assumed *assumedObjects) error {
 		if err != nil {
 			return err
 		}
-		err = deleteIn(info, metav1.DeletePropagationBackground, object.GetUID(), "")
+		_, err = deleteIn(info, metav1.DeletePropagationBackground, object.GetUID(), "")
 		if err := helmerr.IgnoreNotFound(err); err != nil {
 			return err
 		}

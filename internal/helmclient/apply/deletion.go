@@ -140,7 +140,7 @@ func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *obser
 			observed.annotations[release.HookAnnotation] != "") {
 			return nil
 		}
-		err := deleteIn(info, how.Policy, observed.uid, observed.version)
+		_, err := deleteIn(info, how.Policy, observed.uid, observed.version)
 		if !apierrors.IsConflict(err) || try == maxDeletionTries {
 			return err
 		}
@@ -160,15 +160,19 @@ func (k *Client) whyKept(annotations map[string]string) string {
 	return ""
 }
 
-// deleteIn deletes an object if it still has the UID and the resource version.
-func deleteIn(info *resource.Info, policy metav1.DeletionPropagation, uid types.UID, version string) error {
+// deleteIn deletes an object if it still has the UID and the resource version. isGone means that the object no longer
+// exists: the API server answers with a status, and not with an object that waits for its finalizers.
+func deleteIn(info *resource.Info, policy metav1.DeletionPropagation, uid types.UID,
+	version string,
+) (isGone bool, err error) {
 	only := &metav1.Preconditions{UID: &uid}
 	if version != "" {
 		only.ResourceVersion = &version
 	}
-	_, err := resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name,
+	answer, err := resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name,
 		&metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: only})
-	return err
+	_, isGone = answer.(*metav1.Status)
+	return isGone && err == nil, err
 }
 
 // rebuild returns the object in a version that the cluster serves. It returns an empty list if the cluster does not

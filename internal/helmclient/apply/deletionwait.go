@@ -26,8 +26,12 @@ const deletionInterval = 2 * time.Second
 // another error, the wait continues: Helm's own wait would end. After any error, an uninstallation keeps the records of
 // the release.
 func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
+	_, isHook := hookOf(resources)
+	if isHook {
+		resources = resources.Filter(func(info *resource.Info) bool { return !k.hooks[refOf(info)].isGone })
+	}
 	err := k.waitForDelete(resources, timeout)
-	if _, isHook := hookOf(resources); err != nil && !isHook && k.Remaining != nil {
+	if err != nil && !isHook && k.Remaining != nil {
 		k.Remaining()
 	}
 	return err

@@ -12,13 +12,82 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
+
+// hookState is what an action knows about the object of a hook.
+type hookState struct {
+	// uid is the UID of the object if this action created it; empty otherwise.
+	uid types.UID
+	// isGone means that this action has deleted the object, or has observed that it does not exist.
+	isGone bool
+}
+
+// noteHooks stores the UIDs of hooks that this action created.
+func (k *Client) noteHooks(hooks kube.ResourceList, areCreated bool) {
+	for _, hook := range hooks {
+		state := hookState{}
+		if object, err := meta.Accessor(hook.Object); err == nil && areCreated {
+			state.uid = object.GetUID()
+		}
+		k.hooks[refOf(hook)] = state
+	}
+}
+
+// deleteHooks deletes the objects of hooks. Without a delete policy of the hook, Helm does this before each creation.
+// Hooks have no annotations of their release, so an object with the name of a hook may belong to another release.
+func (k *Client) deleteHooks(hooks kube.ResourceList) (*kube.Result, []error) {
+	result := &kube.Result{}
+	var errs []error
+	for _, hook := range hooks {
+		if err := k.deleteHook(hook); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		result.Deleted.Append(hook)
+	}
+	return result, errs
+}
+
+// deleteHook deletes the object of a hook. It first reads an object that this action did not create.
+func (k *Client) deleteHook(hook *resource.Info) error {
+	ref := refOf(hook)
+	uid := k.hooks[ref].uid
+	for try := 1; ; try++ {
+		if uid == "" {
+			observed, err := k.read(hook)
+			if apierrors.IsNotFound(err) {
+				k.hooks[ref] = hookState{isGone: true}
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("reading the hook %s: %w", ref, err)
+			}
+			if other := k.Owner.other(observed.annotations); other != "" {
+				return fmt.Errorf("the hook %s exists and belongs to release %s: rename the hook, or delete the object", ref, other)
+			}
+			uid = observed.uid
+		}
+		isGone, err := deleteIn(hook, metav1.DeletePropagationBackground, uid, "")
+		if apierrors.IsConflict(err) && try < maxDeletionTries {
+			uid = ""
+			continue
+		}
+		k.hooks[ref] = hookState{isGone: isGone || apierrors.IsNotFound(err)}
+		return helmerr.IgnoreNotFound(err)
+	}
+}
 
 // typesThatEnd maps the kinds of hooks that can end to the names of their types in Helm's messages.
 var typesThatEnd = map[string]string{"Job": "*batch.Job", "Pod": "*v1.Pod"}

@@ -74,6 +74,9 @@ type Client struct {
 	// assumed holds the objects that an installation assumes to be missing; nil if there is no such assumption.
 	assumed *assumedObjects
 
+	// hooks holds what this action knows about the objects of its hooks.
+	hooks map[inventory.Ref]hookState
+
 	// planned are the objects of the manifest, if the action is an installation that has not begun to create or apply
 	// them.
 	planned kube.ResourceList
@@ -96,6 +99,7 @@ func NewClient(ctx context.Context, clients *connections.Getter, namespace strin
 		Progress: func(string) {},
 		applied:  map[inventory.Ref]model.Generation{},
 		versions: Versions{},
+		hooks:    map[inventory.Ref]hookState{},
 	}
 }
 
@@ -173,6 +177,9 @@ func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
 	}
 	manifests := k.manifestsOf(resources)
 	result, err := k.create(resources)
+	if isHook {
+		k.noteHooks(resources, err == nil)
+	}
 	k.noteApplied(result, manifests, err == nil)
 	return result, helmerr.Explain(err)
 }
@@ -294,13 +301,14 @@ func (k *Client) WatchUntilReady(resources kube.ResourceList, timeout time.Durat
 	})
 }
 
-// Delete implements kube.Interface. Helm calls it for hooks, and to clean up after a failed action.
+// Delete implements kube.Interface. Helm calls it for hooks, and to clean up after a failed action. It deletes no
+// object of another release.
 func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 	if err := k.begin(); err != nil {
 		return &kube.Result{}, []error{err}
 	}
 	if _, ok := hookOf(resources); ok {
-		return k.Client.Delete(resources)
+		return k.deleteHooks(resources)
 	}
 	return k.DeleteAll(resources, Deletion{Policy: metav1.DeletePropagationBackground})
 }

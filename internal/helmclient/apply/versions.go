@@ -159,7 +159,7 @@ func (k *Client) deleteKnown(info *resource.Info, policy metav1.DeletionPropagat
 	if known.Number == 0 {
 		return false, nil
 	}
-	err = deleteIn(info, policy, known.UID, strconv.FormatInt(known.Number, 10))
+	_, err = deleteIn(info, policy, known.UID, strconv.FormatInt(known.Number, 10))
 	if apierrors.IsNotFound(err) && !notserved.Is(err) {
 		return true, nil
 	}
