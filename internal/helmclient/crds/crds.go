@@ -269,8 +269,8 @@ func (a *applier) replace(crd *Object) error {
 }
 
 // mergeCRD returns the replacement for a live CRD: the chart's CRD with the fields that other writers set. It keeps
-// labels, annotations, finalizers and owners. It keeps the conversion if the chart has none. It keeps the certificate
-// authority of the conversion webhook if the chart's is empty.
+// labels, annotations, finalizers and owners. It keeps a conversion that another writer set if the chart has none. It
+// keeps the certificate authority of the conversion webhook if the chart's is empty.
 func mergeCRD(chartData, liveData []byte) ([]byte, error) {
 	desired, live := map[string]any{}, map[string]any{}
 	if err := json.Unmarshal(chartData, &desired); err != nil {
@@ -315,7 +315,9 @@ func keepConversion(spec, live map[string]any) {
 	}
 	conversion, ok := spec["conversion"].(map[string]any)
 	if !ok {
-		spec["conversion"] = liveConversion
+		if !isOwnConversion(live) {
+			spec["conversion"] = liveConversion
+		}
 		return
 	}
 	bundle, ok, _ := unstructured.NestedString(liveConversion, "webhook", "clientConfig", "caBundle")
@@ -327,6 +329,17 @@ func keepConversion(spec, live map[string]any) {
 	if config != nil && (config["caBundle"] == nil || config["caBundle"] == "") {
 		config["caBundle"] = bundle
 	}
+}
+
+// isOwnConversion reports whether HelmOp set the conversion of a live CRD, according to its managed fields. An earlier
+// version of the chart then had this conversion, and its webhook may be gone.
+func isOwnConversion(live map[string]any) bool {
+	entries, _, _ := unstructured.NestedSlice(live, "metadata", "managedFields")
+	return slices.ContainsFunc(entries, func(entry any) bool {
+		fields, _ := entry.(map[string]any)
+		_, sets, _ := unstructured.NestedFieldNoCopy(fields, "fieldsV1", "f:spec", "f:conversion", "f:strategy")
+		return sets && fields["manager"] == model.FieldManager
+	})
 }
 
 // createOther creates an object that is not a CRD, unless the object exists.

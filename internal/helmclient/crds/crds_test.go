@@ -63,6 +63,12 @@ func TestMergeCRD(t *testing.T) {
 			}
 		})
 	}
+	const own = `{"metadata":{"managedFields":[{"manager":"helmop","fieldsV1":{"f:spec":{"f:conversion":{"f:strategy":{}}}}}]},
+		"spec":{"conversion":{"strategy":"Webhook"}}}`
+	if got, err := mergeCRD([]byte(`{"spec":{"group":"new"}}`), []byte(own)); err != nil ||
+		string(got) != `{"metadata":{},"spec":{"group":"new"}}` {
+		t.Errorf("the former conversion of the chart: %s, %v", got, err)
+	}
 	for name, pair := range map[string][2]string{
 		"chart": {`[]`, live}, "no spec": {`{"metadata":{}}`, live}, "answer": {`{"spec":{}}`, `oops`},
 		"answer without metadata": {`{"spec":{}}`, `{}`},
