@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -156,5 +157,28 @@ func TestIntegrationHookRequests(t *testing.T) {
 		if strings.Join(got, ", ") != want {
 			t.Errorf("requests %v, want %s", got, want)
 		}
+	}
+}
+
+// TestIntegrationChartHasItsNamespace checks that a chart can be installed that has the namespace of its release as an
+// object, also in a second try.
+func TestIntegrationChartHasItsNamespace(t *testing.T) {
+	namespace := map[string]string{"value.yaml": helmtest.ValueConfigMap,
+		"namespace.yaml": "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {{ .Release.Namespace }}\n  labels: {by: chart}\n"}
+	for name, failing := range map[string]bool{"first try": false, "second try": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			run := b.newRun(helmtest.NewChart("1.0.0", namespace), map[string]any{"cidr": "1"})
+			if failing {
+				run.failing(t, "a1", helmtest.NewChart("1.0.0", with(namespace, "broken.yaml", brokenService)), model.ActionInstall)
+				run.want("a2", helmtest.NewChart("2.0.0", namespace))
+			}
+			run.mustSettle(t)
+			live := b.get("/api/v1/namespaces/" + b.namespace)
+			if live.GetLabels()["by"] != "chart" || live.GetAnnotations()[apply.HelmReleaseName] != "demo" {
+				t.Errorf("labels %v, annotations %v", live.GetLabels(), live.GetAnnotations())
+			}
+			b.wantConfigMap("demo-value", "1")
+		})
 	}
 }

@@ -74,6 +74,10 @@ type Client struct {
 	// assumed holds the objects that an installation assumes to be missing; nil if there is no such assumption.
 	assumed *assumedObjects
 
+	// isMade reports whether an object is the namespace of the release, which this action has created before the objects
+	// of the manifest; nil if it has not.
+	isMade func(*resource.Info) bool
+
 	// hooks holds what this action knows about the objects of its hooks.
 	hooks map[inventory.Ref]hookState
 
@@ -190,6 +194,13 @@ func (k *Client) create(resources kube.ResourceList) (*kube.Result, error) {
 	rest, err := k.withoutAssumed(resources)
 	if err != nil {
 		return nil, err
+	}
+	if k.isMade != nil {
+		made := rest.Filter(k.isMade)
+		if _, err := k.Client.Update(made, made, false); err != nil {
+			return nil, err
+		}
+		rest = rest.Difference(made)
 	}
 	if len(rest) > 0 || len(resources) == 0 && !k.Lenient {
 		_, err := k.Client.Create(rest)

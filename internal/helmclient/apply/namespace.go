@@ -9,12 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
@@ -38,6 +41,8 @@ type Namespacer struct {
 	Impersonated bool
 	// Labels and Annotations are set on the namespace.
 	Labels, Annotations map[string]string
+	// Cluster is Helm's client of the action, whose manifest may have the namespace; nil if there is none.
+	Cluster *Client
 	// done means that labels and annotations are set.
 	done bool
 	// assumed means that the namespace is assumed to be missing, see AssumeMissing.
@@ -168,8 +173,22 @@ func (n *Namespacer) make() error {
 	if err != nil {
 		return err
 	}
-	_, err = namespaces.Create(n.Ctx, n.namespace(), metav1.CreateOptions{FieldManager: model.FieldManager})
+	namespace := n.namespace()
+	hasNamespace := n.Cluster != nil && slices.ContainsFunc(n.Cluster.planned, n.is)
+	if hasNamespace {
+		// If the action fails, the next action finds an object of the release.
+		n.Cluster.Owner.mark(namespace)
+	}
+	_, err = namespaces.Create(n.Ctx, namespace, metav1.CreateOptions{FieldManager: model.FieldManager})
+	if err == nil && hasNamespace {
+		n.Cluster.isMade = n.is
+	}
 	return err
+}
+
+// is reports whether an object of the manifest is the namespace.
+func (n *Namespacer) is(info *resource.Info) bool {
+	return info.Mapping.GroupVersionKind.GroupKind() == schema.GroupKind{Kind: "Namespace"} && info.Name == n.Name
 }
 
 // namespace returns the namespace to create, with the label "name" as Helm does.
