@@ -109,6 +109,11 @@ const (
 	// that, the value is the UID of this management cluster only.
 	ManagementClusterAnnotation = "addons.cluster.x-k8s.io/management-cluster"
 
+	// FirstAssignedAnnotation on a HelmOpRelease is the time in RFC 3339 when HelmOp created the HelmOpRelease. Moves and
+	// backups copy the annotation. If Helm's records of the release are older and name another HelmOpRelease, this
+	// HelmOpRelease replaces a lost one. Its release then changes only within the limits of the rollout.
+	FirstAssignedAnnotation = "addons.cluster.x-k8s.io/first-assigned-at"
+
 	// InstalledOnceAnnotation with the value "true", on a HelmOpRelease with the reconcileStrategy InstallOnce, means that
 	// the release was installed and Ready once. The manager writes the annotation. After that, the manager does not change
 	// the release.

@@ -284,7 +284,8 @@ const (
 	// ReleaseConflictReason: the release, or an object of it, has another owner.
 	ReleaseConflictReason = "ReleaseConflict"
 
-	// AdoptionPendingReason: the release has another owner, and is adopted when the rollout reaches the Cluster.
+	// AdoptionPendingReason: the release has another owner, or was installed for a lost HelmOpRelease. It is changed when
+	// the rollout reaches the Cluster.
 	AdoptionPendingReason = "AdoptionPending"
 
 	// AdoptionWouldChangeReason: install.adoption is WhenUnchanged, and the adoption of the release would change it.

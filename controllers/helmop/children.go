@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -132,10 +133,13 @@ func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	}
 	child := &addonsv1.HelmOpRelease{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        apiutil.ChildName(helmOp.Name, c.name),
-			Namespace:   helmOp.Namespace,
-			Annotations: map[string]string{addonsv1.ManagementClusterAnnotation: string(system.UID)},
-			Finalizers:  []string{addonsv1.HelmOpReleaseFinalizer},
+			Name:      apiutil.ChildName(helmOp.Name, c.name),
+			Namespace: helmOp.Namespace,
+			Annotations: map[string]string{
+				addonsv1.ManagementClusterAnnotation: string(system.UID),
+				addonsv1.FirstAssignedAnnotation:     r.now().UTC().Format(time.RFC3339),
+			},
+			Finalizers: []string{addonsv1.HelmOpReleaseFinalizer},
 		},
 		Spec: spec,
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,6 +85,44 @@ func TestNeedsNoRepair(t *testing.T) {
 					t.Errorf("needs no repair: %t; a repair changes nothing: %t", known, same)
 				}
 			})
+		}
+	}
+}
+
+// TestFirstAssignedAtIsWrittenOnce checks that a child gets the time of its creation, and keeps it in an update. A child
+// without this time never gets it: its release may be older.
+func TestFirstAssignedAtIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	b := controllertest.NewReleaseBench(t)
+	c := b.Client()
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
+	if err := c.Create(t.Context(), system); err != nil {
+		t.Fatal(err)
+	}
+	now := controllertest.Noon
+	r := &Reconciler{client: c, live: c, now: func() time.Time { return now },
+		renderer: render.New(nil, clusterview.NewReader(c, c))}
+	created := &clusterScope{name: "two"}
+	spec := *b.Release.Spec.DeepCopy()
+	spec.ClusterRef.Name = created.name
+	if err := r.createChild(t.Context(), b.HelmOp, created, spec); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Hour)
+	for want, child := range map[string]*addonsv1.HelmOpRelease{
+		controllertest.Noon.UTC().Format(time.RFC3339): created.child, "": b.Release,
+	} {
+		scope := &clusterScope{name: child.Spec.ClusterRef.Name, child: child.DeepCopy()}
+		changed := *child.Spec.DeepCopy()
+		changed.ValuesDigest = "changed"
+		if err := r.updateChild(t.Context(), b.HelmOp, scope, changed); err != nil {
+			t.Fatal(err)
+		}
+		stored := &addonsv1.HelmOpRelease{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(child), stored); err != nil ||
+			stored.Spec.ValuesDigest != "changed" || stored.Annotations[addonsv1.FirstAssignedAnnotation] != want {
+			t.Errorf("%s: values %q, annotations %v, want %q, %v", child.Name, stored.Spec.ValuesDigest, stored.Annotations,
+				want, err)
 		}
 	}
 }

@@ -24,8 +24,8 @@ import (
 )
 
 // adoptionPending is the message of a release whose adoption waits for the rollout.
-const adoptionPending = "The release has another owner. It is adopted when the rollout of the HelmOp reaches this " +
-	"Cluster: see status.rollout of the HelmOp"
+const adoptionPending = "The release has another owner, or was installed for a HelmOpRelease that does not exist any " +
+	"more. It is changed when the rollout of the HelmOp reaches this Cluster: see status.rollout of the HelmOp"
 
 // limitsOf returns the limits of maintenance for a release.
 func limitsOf(scope *releaseScope) maintenance.Limits {

@@ -5,6 +5,7 @@ package actiongate
 
 import (
 	"slices"
+	"time"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -14,18 +15,33 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
 )
 
-// AwaitsRollout reports whether a decision changes a release of another owner before the rollout has reached the
-// Cluster. A Cluster counts as new until it reports a release of another owner. The HelmOp then assigns its revision
-// again, with another reason, when the limits of the rollout permit it.
+// AwaitsRollout reports whether a decision changes a release that HelmOp has not installed for this HelmOpRelease,
+// before the rollout has reached the Cluster. The release has another owner, or was installed for a lost HelmOpRelease.
+// A Cluster counts as new until it reports such a release. The HelmOp then assigns its revision again, with another
+// reason, when the limits of the rollout permit it.
 //
 // A Cluster that a user has pinned to its current HelmOp revision is not a part of the rollout, so its release does not
 // wait. A pin without effect does not count.
-func AwaitsRollout(release *addonsv1.HelmOpRelease, decision decide.Decision) bool {
-	if !apiutil.HasJoined(release) || decision.State != model.StateForeign {
+func AwaitsRollout(release *addonsv1.HelmOpRelease, observation model.Observation, decision decide.Decision) bool {
+	if !apiutil.HasJoined(release) || decision.State != model.StateForeign && !isOfLost(release, observation, decision) {
 		return false
 	}
 	number, _ := apiutil.PinOf(release)
 	return number == 0 || number != apiutil.RevisionOf(release)
+}
+
+// isOfLost reports whether a decision changes the release of a lost HelmOpRelease: the HelmOp created this HelmOpRelease
+// after another one had installed the release. A restore without HelmOpReleases and HelmOpRevisions causes this for all
+// Clusters at once. A move creates HelmOpReleases with other UIDs, too, but copies the annotation. Repairs of failed,
+// interrupted and drifted releases do not wait.
+func isOfLost(release *addonsv1.HelmOpRelease, observation model.Observation, decision decide.Decision) bool {
+	if decision.State != model.StateOutOfSync && decision.State != model.StateUnmanaged {
+		return false
+	}
+	record, ok := observation.Claimed()
+	created, err := time.Parse(time.RFC3339, release.Annotations[addonsv1.FirstAssignedAnnotation])
+	return ok && err == nil && record.UID != string(release.UID) && !record.WrittenAt.IsZero() &&
+		record.WrittenAt.Before(created)
 }
 
 // NeedsPreconditions reports whether a decision needs ready dependencies and available images. Installations, upgrades

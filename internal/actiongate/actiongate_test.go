@@ -41,7 +41,8 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 		release.Spec.Rollout = tc.rollout
 		for _, action := range []model.Action{model.ActionAdopt, model.ActionUpgrade, model.ActionRecoverThenUpgrade,
 			model.ActionUninstall} {
-			if got := AwaitsRollout(release, decide.Decision{State: tc.state, Action: action}); got != tc.want {
+			if got := AwaitsRollout(release, model.Observation{}, decide.Decision{State: tc.state,
+				Action: action}); got != tc.want {
 				t.Errorf("%s, %s: %t, want %t", name, action, got, tc.want)
 			}
 		}
@@ -50,7 +51,8 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 	recreated := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 	recreated.Spec.Rollout = assigned(addonsv1.ReleaseRolloutUpdated)
 	recreated.Status.ClusterRecreatedAt = metav1.Now()
-	if !AwaitsRollout(recreated, decide.Decision{State: model.StateForeign, Action: model.ActionAdopt}) {
+	if !AwaitsRollout(recreated, model.Observation{}, decide.Decision{State: model.StateForeign,
+		Action: model.ActionAdopt}) {
 		t.Error("a re-created Cluster does not wait for the rollout")
 	}
 
@@ -58,8 +60,70 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 		pinned := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 		pinned.Spec.Rollout = assigned(addonsv1.ReleaseRolloutJoined)
 		pinned.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: pin}
-		if got := AwaitsRollout(pinned, decide.Decision{State: model.StateForeign, Action: model.ActionAdopt}); got != want {
+		if got := AwaitsRollout(pinned, model.Observation{}, decide.Decision{State: model.StateForeign,
+			Action: model.ActionAdopt}); got != want {
 			t.Errorf("a Cluster that is pinned to %q waits for the rollout: %t", pin, got)
+		}
+	}
+}
+
+// TestReleaseOfLostAwaitsRollout checks that a change of a release waits for the rollout if the HelmOpRelease replaces a
+// lost one. Each case changes one thing about an outdated release that waits.
+func TestReleaseOfLostAwaitsRollout(t *testing.T) {
+	t.Parallel()
+	type scene struct {
+		release *addonsv1.HelmOpRelease
+		record  *model.Record
+		state   model.State
+	}
+	created := controllertest.Noon
+	inState := func(state model.State) func(*scene) { return func(s *scene) { s.state = state } }
+	assigned := func(reason addonsv1.ReleaseRolloutReason) func(*scene) {
+		return func(s *scene) { s.release.Spec.Rollout.Reason = reason }
+	}
+	written := func(at time.Time) func(*scene) { return func(s *scene) { s.record.WrittenAt = at } }
+	annotated := func(key, value string) func(*scene) {
+		return func(s *scene) { s.release.Annotations[key] = value }
+	}
+	for name, tc := range map[string]struct {
+		change func(*scene)
+		want   bool
+	}{
+		"outdated":                  {func(*scene) {}, true},
+		"changed by hand":           {inState(model.StateUnmanaged), true},
+		"a pin to another revision": {annotated(addonsv1.PinnedRevisionAnnotation, "2"), true},
+		"up to date":                {inState(model.StateInSync), false},
+		"an interrupted action":     {inState(model.StatePending), false},
+		"failed":                    {inState(model.StateFailed), false},
+		"rolled back":               {inState(model.StateRolledBack), false},
+		"drifted":                   {inState(model.StateDrifted), false},
+		"absent":                    {inState(model.StateAbsent), false},
+		"the rollout reached it":    {assigned(addonsv1.ReleaseRolloutUpdated), false},
+		"returned":                  {assigned(addonsv1.ReleaseRolloutReturned), false},
+		"without a rollout":         {func(s *scene) { s.release.Spec.Rollout = nil }, false},
+		"pinned to its revision":    {annotated(addonsv1.PinnedRevisionAnnotation, "1"), false},
+		"of this HelmOpRelease":     {func(s *scene) { s.record.UID = string(s.release.UID) }, false},
+		"never of a HelmOpRelease":  {func(s *scene) { s.record.UID = "" }, false},
+		"installed before a move":   {written(created.Add(time.Minute)), false},
+		"installed at once":         {written(created), false},
+		"installed at unknown time": {written(time.Time{}), false},
+		"of an earlier version of HelmOp": {func(s *scene) {
+			delete(s.release.Annotations, addonsv1.FirstAssignedAnnotation)
+		}, false},
+		"an invalid time": {annotated(addonsv1.FirstAssignedAnnotation, "noon"), false},
+	} {
+		release := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
+		release.UID = "new"
+		release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 1, Reason: addonsv1.ReleaseRolloutJoined}
+		release.Annotations = map[string]string{addonsv1.FirstAssignedAnnotation: created.Format(time.RFC3339)}
+		record := &model.Record{UID: "lost", WrittenAt: created.Add(-time.Minute)}
+		s := &scene{release, record, model.StateOutOfSync}
+		tc.change(s)
+		// The newest record may lack the UID: it is the record of a change by an old helm command.
+		observation := model.Observation{Records: []model.Record{{WrittenAt: created.Add(time.Hour)}, *record}}
+		decision := decide.Decision{State: s.state, Action: model.ActionUpgrade}
+		if got := AwaitsRollout(release, observation, decision); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func TestIntegrationRollbackUntilRetriesExhausted(t *testing.T) {
 		OptionsDigest: model.DigestLabel(good.OptionsDigest), LabelledRevision: 3, Failures: 1,
 		RolledBackFrom: model.AttemptLabel(run.desired)}
 	got := run.record(t, 3)
-	got.ID, got.ChangedAt, got.ServerTime = "", time.Time{}, time.Time{}
+	got.ID, got.ChangedAt, got.ServerTime, got.WrittenAt = "", time.Time{}, time.Time{}, time.Time{}
 	if got != want {
 		t.Errorf("record of the rollback\n got %+v\nwant %+v", got, want)
 	}

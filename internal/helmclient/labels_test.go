@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -62,6 +63,16 @@ func TestRecordFromLabels(t *testing.T) {
 	want.ChangedAt = record.ChangedAt
 	if !ok || record != want {
 		t.Errorf("got %+v, %t; want %+v", record, ok, want)
+	}
+	for name, written := range map[string][2]string{
+		"created": {"1795176180", ""}, "modified": {"", "1795176180"}, "created, then modified": {"1", "1795176180"},
+		"copied labels": {"1795176180", "1"}, "another text": {"1795176180", "x"},
+	} {
+		labelled := maps.Clone(labels)
+		labelled[model.HelmLabelCreatedAt], labelled[model.HelmLabelModifiedAt] = written[0], written[1]
+		if record, _ := model.RecordFromLabels(labelled); !record.WrittenAt.Equal(time.Unix(1795176180, 0)) {
+			t.Errorf("%s: written at %s", name, record.WrittenAt)
+		}
 	}
 	for name, change := range map[string]func(map[string]string){
 		"not Helm's":       func(l map[string]string) { l["owner"] = "other" },

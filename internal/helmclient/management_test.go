@@ -115,11 +115,17 @@ func TestIntegrationTakeOver(t *testing.T) {
 	b.converge(former, chrt, map[string]any{"cidr": "2"})
 	changed := former
 	changed.ValuesDigest = "v3"
-	// An earlier takeover, by this former management cluster, did not reach the first record.
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, model.LabelManagementCluster, otherUID2)
-	if _, err := b.kube.CoreV1().Secrets(b.namespace).Patch(t.Context(), records.NameOf("demo", 1), types.MergePatchType,
-		[]byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
+	const written = 1_000_000_000
+	for revision, labels := range map[int]string{
+		// An earlier takeover, by this former management cluster, did not reach the first record.
+		1: fmt.Sprintf(`{%q:%q}`, model.LabelManagementCluster, otherUID2),
+		// The newest record is old.
+		2: fmt.Sprintf(`{%q:null,%q:"%d"}`, model.HelmLabelCreatedAt, model.HelmLabelModifiedAt, written),
+	} {
+		if _, err := b.kube.CoreV1().Secrets(b.namespace).Patch(t.Context(), records.NameOf("demo", revision),
+			types.MergePatchType, []byte(`{"metadata":{"labels":`+labels+`}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	stale := []decide.Decision{
 		decide.Uninstall(b.observe(former), former, model.Policy{}, time.Now()), b.decide(changed, model.Policy{}),
@@ -138,6 +144,11 @@ func TestIntegrationTakeOver(t *testing.T) {
 	}
 	if obs = b.observe(moved); obs.NamesFormer(moved) || obs.State(moved) != model.StateInSync || len(obs.Records) != 2 {
 		t.Errorf("after the move: %+v", obs)
+	}
+	// The record still shows when the former object installed the release: a moved object is not a lost one.
+	if record, ok := obs.Claimed(); !ok || record.UID != former.UID || !record.WrittenAt.Equal(time.Unix(written, 0)) ||
+		!record.ChangedAt.After(record.WrittenAt) {
+		t.Errorf("the newest record after the move: %+v", record)
 	}
 	for i, secret := range b.recordSecrets() {
 		if string(secret.Data["release"]) != string(content[i].Data["release"]) ||

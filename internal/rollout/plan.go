@@ -251,7 +251,7 @@ func (p *plan) paceGroup(group int, order pacing, steps []Step) int {
 		}
 		next := p.assign(c, "the Cluster is outdated")
 		if c.Child.Joined && c.Child.AwaitsAdoption {
-			next.Joined, next.Adopts, next.Why = false, true, "the release has another owner and is adopted"
+			next.Joined, next.Adopts, next.Why = false, true, "the release is not of this child and is adopted"
 		}
 		if next.Action == ActionReplace {
 			if !p.deletions.hasRoom(c) {

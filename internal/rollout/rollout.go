@@ -59,7 +59,7 @@ type Child struct {
 	// Confirmed is true if a user has confirmed the deletion of the child. Package rollout does not use it.
 	Confirmed bool
 
-	// Unobserved is true if it is not known yet whether the release has another owner whose release the child may adopt.
+	// Unobserved is true if it is not known yet whether the child may adopt a release of another owner, or of a lost child.
 	Unobserved bool
 
 	// Deferred is true if the child has its spec but waits for maintenance before it changes the release. It may be
@@ -70,8 +70,8 @@ type Child struct {
 	// may be outdated: it counts only while the Cluster is blocked.
 	AwaitsDependencies bool
 
-	// AwaitsAdoption is true if the release has another owner, and is adopted when the plan assigns the revision as an
-	// update. AdoptionHeld is true if the plan has assigned it, and the child does not adopt the release because the
+	// AwaitsAdoption is true if the release has another owner, or is of a lost child, and is adopted when the plan assigns
+	// the revision as an update. AdoptionHeld is true if the plan has assigned it, and the child does not adopt the release because the
 	// adoption would change it.
 	AwaitsAdoption, AdoptionHeld bool
 
@@ -378,7 +378,8 @@ type Step struct {
 	// The caller must store Joined, FailedBefore, Returned and Pinned in the child.
 	Joined, FailedBefore, Returned, Pinned bool
 
-	// Adopts is true if the child may adopt a release of another owner after this step. Joined is then false.
+	// Adopts is true if the child may adopt a release of another owner or of a lost child after this step. Joined is then
+	// false.
 	Adopts bool
 
 	// Why is the reason, for logs.

@@ -16,8 +16,8 @@ const (
 	// standingJoining is a new Cluster that has the revision and is in flight.
 	standingJoining
 
-	// standingUnobserved is a new Cluster in which another owner may have the release. It delays its wave, but takes no
-	// slot.
+	// standingUnobserved is a new Cluster that may have a release of another owner, or of a lost child. It delays its wave,
+	// but takes no slot.
 	standingUnobserved
 
 	// standingJoined is a new Cluster that has the revision and is done.
@@ -429,8 +429,8 @@ func (p *plan) isNew(c *Cluster) bool {
 	return !c.Known || p.state.Revision <= 1
 }
 
-// isUnobserved reports whether another owner may have the release of a new Cluster with the goal. A Cluster that waits
-// for something else does not count, because this wait may be long.
+// isUnobserved reports whether a new Cluster with the goal may have a release of another owner, or of a lost child. A
+// Cluster that waits for something else does not count, because this wait may be long.
 func (p *plan) isUnobserved(c *Cluster) bool {
 	return c.Child.Joined && c.Child.Unobserved && c.Health == HealthProgressing && !c.Blocked &&
 		(c.Child.Revision == p.goal || p.hasGoalAlready(c))

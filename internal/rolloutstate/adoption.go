@@ -7,19 +7,24 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// SetAdoption sets the fields of the planned child about the adoption of a release of another owner. It does nothing if
-// the child may not take ownership.
+// SetAdoption sets the fields of the planned child about the adoption of a release of another owner or of a lost
+// HelmOpRelease. The release of another owner counts only if the child may take ownership. With the first HelmOp
+// revision, each release may be the release of a lost HelmOpRelease: the HelmOpRevisions may be lost, too.
 func SetAdoption(planned *rollout.Child, child *addonsv1.HelmOpRelease) {
-	if !releasespec.PolicyOf(&child.Spec).TakeOwnership {
+	takes := releasespec.PolicyOf(&child.Spec).TakeOwnership
+	ready := conditions.Get(child, addonsv1.ReadyCondition)
+	planned.Unobserved = child.Status.State == "" && (takes || apiutil.RevisionOf(child) == 1)
+	planned.AwaitsAdoption = ready != nil && ready.Reason == addonsv1.AdoptionPendingReason &&
+		(takes || child.Status.State != string(model.StateForeign))
+	if !takes {
 		return
 	}
-	ready := conditions.Get(child, addonsv1.ReadyCondition)
-	planned.Unobserved = child.Status.State == ""
-	planned.AwaitsAdoption = ready != nil && ready.Reason == addonsv1.AdoptionPendingReason
 	planned.AdoptionHeld = ready != nil && ready.Reason == addonsv1.AdoptionWouldChangeReason &&
 		ready.ObservedGeneration == child.Generation
 }

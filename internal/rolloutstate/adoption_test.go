@@ -30,7 +30,22 @@ func TestSetAdoption(t *testing.T) {
 		"not observed": {func(*addonsv1.HelmOpRelease) {}, rollout.Child{Unobserved: true}},
 		"not observed, may not adopt": {func(child *addonsv1.HelmOpRelease) { child.Spec.Install = nil },
 			rollout.Child{}},
-		"pending":  {notReady(addonsv1.AdoptionPendingReason), rollout.Child{AwaitsAdoption: true}},
+		"not observed, first revision": {func(child *addonsv1.HelmOpRelease) {
+			child.Spec.Install, child.Spec.Rollout = nil, &addonsv1.ReleaseRollout{Revision: 1}
+		}, rollout.Child{Unobserved: true}},
+		"observed, first revision": {func(child *addonsv1.HelmOpRelease) {
+			child.Spec.Install, child.Spec.Rollout = nil, &addonsv1.ReleaseRollout{Revision: 1}
+			child.Status.State = string(model.StateAbsent)
+		}, rollout.Child{}},
+		"pending": {notReady(addonsv1.AdoptionPendingReason), rollout.Child{AwaitsAdoption: true}},
+		"pending, may not adopt any more": {func(child *addonsv1.HelmOpRelease) {
+			notReady(addonsv1.AdoptionPendingReason)(child)
+			child.Spec.Install = nil
+		}, rollout.Child{}},
+		"of a lost HelmOpRelease": {func(child *addonsv1.HelmOpRelease) {
+			notReady(addonsv1.AdoptionPendingReason)(child)
+			child.Spec.Install, child.Status.State = nil, string(model.StateOutOfSync)
+		}, rollout.Child{AwaitsAdoption: true}},
 		"conflict": {notReady(addonsv1.ReleaseConflictReason), rollout.Child{}},
 		"held":     {notReady(addonsv1.AdoptionWouldChangeReason), rollout.Child{AdoptionHeld: true}},
 		"held with an older spec": {func(child *addonsv1.HelmOpRelease) {

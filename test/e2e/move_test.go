@@ -21,8 +21,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// moveLabel on a Secret or ConfigMap makes clusterctl move include the object.
-const moveLabel = "clusterctl.cluster.x-k8s.io/move"
+const (
+	// moveLabel on a Secret or ConfigMap makes clusterctl move include the object.
+	moveLabel = "clusterctl.cluster.x-k8s.io/move"
+
+	// greetsLabel on a Cluster is the text of one release there.
+	greetsLabel = "greets"
+)
 
 // TestMove moves Clusters and HelmOps from one management cluster to another by clusterctl, with a running manager in
 // each. It checks that nothing changes in the workload clusters.
@@ -40,7 +45,10 @@ func TestMove(t *testing.T) {
 	}
 	records, storage := s.recordsIn("records")
 	m := &move{
-		records: records, kept: s.newHelmOp("kept", forAll, func(h *addonsv1.HelmOp) { h.Spec.Storage = storage }),
+		records: records,
+		kept: s.newHelmOp("kept", forAll, func(h *addonsv1.HelmOp) {
+			h.Spec.Storage, h.Spec.Values = storage, helloValues(greeting("{{ .Cluster.metadata.labels."+greetsLabel+" }}"))
+		}),
 		near: s.newHelmOp("near", inManagementCluster, func(h *addonsv1.HelmOp) {
 			h.Spec.Values = rawJSON(map[string]any{"cluster": "this", "podCIDR": "10.0.0.0/8"})
 		}),
@@ -117,8 +125,9 @@ func (m *move) install(s *scenario) {
 	}
 	m.workloads = s.clusters(
 		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"},
-			Labels: map[string]string{tierLabel: "canary"}},
-		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}})
+			Labels: map[string]string{tierLabel: "canary", greetsLabel: "one"}},
+		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"},
+			Labels: map[string]string{greetsLabel: "one"}})
 	for _, helmOp := range all {
 		s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
 	}
@@ -240,12 +249,14 @@ func (m *move) rollOn(target *scenario) {
 	target.eventually(m.returned, ready(2), inPhase(3, addonsv1.RolloutPhaseComplete))
 }
 
-// readOn upgrades the release with records in a registry, after the registry's credentials were replaced, and deletes
-// the HelmOp.
+// readOn upgrades the release with records in a registry, also after the registry's credentials were replaced, and
+// deletes the HelmOp. The first upgrade follows a change of the Clusters. It does not wait for the rollout, as the
+// upgrade of a release does whose HelmOpRelease is lost.
 func (m *move) readOn(target *scenario) {
-	target.setGreeting(m.kept, "two")
 	for _, w := range m.workloads {
-		w.in(target).eventuallyReleased(m.kept, releaseNamespace, "kept", 2)
+		target.label(w.name, greetsLabel, "two")
+		child := w.in(target).eventuallyReleased(m.kept, releaseNamespace, "kept", 2)
+		target.Expect(child.Spec.Rollout).To(gomega.HaveValue(gomega.HaveField("Reason", addonsv1.ReleaseRolloutJoined)))
 	}
 	target.Expect(target.tags(m.records, "records")).To(gomega.HaveLen(2*len(m.workloads)),
 		"records of before and after the move")

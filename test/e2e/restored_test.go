@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,52 @@ func TestHelmOpReleaseIsRestored(t *testing.T) {
 	s.step("uninstalls nothing if a HelmOpRelease is restored before its HelmOp", func(s *scenario) {
 		one.in(s).restoreReleaseFirst(helmOp)
 	})
+}
+
+// TestLostReleasesFollowRollout loses all HelmOpReleases and HelmOpRevisions of a HelmOp, and changes the HelmOp before
+// HelmOp creates them again. The releases change in the order of the rollout, not all at once.
+func TestLostReleasesFollowRollout(t *testing.T) {
+	s := newScenario(t)
+	s.push(s.env.Registry, "charts/note", "1.0.0")
+	workloads := s.clusters(
+		testbed.ClusterOptions{Name: "canary", Labels: map[string]string{tierLabel: "canary"}},
+		testbed.ClusterOptions{Name: "two", Host: "canary"}, testbed.ClusterOptions{Name: "three", Host: "canary"})
+	helmOp := s.newHelmOp("lost", forAll, s.rolling(canaryFirst(manually, atMost(1))), func(h *addonsv1.HelmOp) {
+		h.Spec.Release.Namespace = "lost-{{ .Cluster.metadata.name }}"
+	})
+	eventuallyRevisions := func(w *workload, want ...string) {
+		w.in(s).eventuallyRevisions("lost-"+w.name, "lost", want...)
+	}
+	s.create(helmOp)
+	s.eventually(helmOp, ready(len(workloads)), inPhase(1, addonsv1.RolloutPhaseComplete))
+
+	update(s, helmOp, annotatePaused[*addonsv1.HelmOp](true))
+	for _, w := range workloads {
+		s.loseRelease(s.child(helmOp, w.name))
+	}
+	s.must(s.client.DeleteAllOf(s.Context(), &addonsv1.HelmOpRevision{}, client.InNamespace(s.namespace)))
+	// The times of Helm's records have whole seconds.
+	lost := time.Now().Unix()
+	s.Eventually(func() int64 { return time.Now().Unix() }).Should(gomega.BeNumerically(">", lost))
+	update(s, helmOp, func(h *addonsv1.HelmOp) {
+		h.Spec.Values = rawJSON(greeting("two"))
+		annotatePaused[*addonsv1.HelmOp](false)(h)
+	})
+
+	eventuallyRevisions(workloads[0], "1 superseded", "2 deployed")
+	s.eventually(helmOp, inPhase(1, addonsv1.RolloutPhaseProgressing), progress(1, 1, 0), waitsFor("wave canary"))
+	for _, w := range workloads[1:] {
+		s.child(helmOp, w.name,
+			childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.AdoptionPendingReason))
+		eventuallyRevisions(w, "1 deployed")
+	}
+	update(s, helmOp, func(h *addonsv1.HelmOp) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, addonsv1.RolloutPromoteAnnotation, "1/canary")
+	})
+	s.eventually(helmOp, ready(len(workloads)), inPhase(1, addonsv1.RolloutPhaseComplete))
+	for _, w := range workloads {
+		eventuallyRevisions(w, "1 superseded", "2 deployed")
+	}
 }
 
 // restoreReleaseFirst deletes a HelmOp and its HelmOpRelease, and restores them from a backup of another management
@@ -112,17 +159,21 @@ func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 // lose removes a HelmOp and its HelmOpRelease as if the management cluster were lost, without an uninstallation.
 func (s *scenario) lose(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) {
 	s.Helper()
-	update(s, helmOp, func(h *addonsv1.HelmOp) {
-		metav1.SetMetaDataAnnotation(&h.ObjectMeta, clusterv1.PausedAnnotation, "true")
-	})
+	update(s, helmOp, annotatePaused[*addonsv1.HelmOp](true))
+	s.loseRelease(release)
+	s.remove(helmOp)
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Finalizers = nil })
+	s.eventuallyGone(helmOp)
+}
+
+// loseRelease removes the HelmOpRelease of a paused HelmOp without an uninstallation.
+func (s *scenario) loseRelease(release *addonsv1.HelmOpRelease) {
+	s.Helper()
 	s.Eventually(func(g gomega.Gomega) {
 		g.Expect(s.client.Get(s.Context(), client.ObjectKeyFromObject(release), release)).To(gomega.Succeed())
 		expectCondition(g, release, addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason)
 	}).Should(gomega.Succeed())
 	s.remove(release)
 	update(s, release, func(r *addonsv1.HelmOpRelease) { r.Finalizers = nil })
-	s.remove(helmOp)
-	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Finalizers = nil })
 	s.eventuallyGone(release)
-	s.eventuallyGone(helmOp)
 }

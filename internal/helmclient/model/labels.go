@@ -213,6 +213,7 @@ func RecordFromLabels(labels map[string]string) (record Record, ok bool) {
 
 		ManagementCluster: labels[LabelManagementCluster],
 		Deadline:          timeIn(labels, LabelDeadline),
+		WrittenAt:         later(timeIn(labels, HelmLabelCreatedAt), timeIn(labels, HelmLabelModifiedAt)),
 	}, true
 }
 
@@ -223,6 +224,14 @@ func timeIn(labels map[string]string, key string) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(seconds, 0)
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // countIn returns the number in a label; zero if the label is absent or invalid.

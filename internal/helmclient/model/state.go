@@ -122,6 +122,9 @@ type Record struct {
 	ChangedAt time.Time
 	// ServerTime is when the record was last written, according to the clock of the API server; zero if it is unknown.
 	ServerTime time.Time
+	// WrittenAt is when the record was last written, according to Helm's own labels and the clock of the process that wrote
+	// it; zero if it is unknown. A change of labels by an adoption or a takeover does not count.
+	WrittenAt time.Time
 }
 
 // Observation is the content of Helm's storage in a cluster for one release.
@@ -138,14 +141,20 @@ func (o Observation) Newest() (newest Record, ok bool) {
 	return o.Records[0], true
 }
 
-// ReleaseUID returns the UID in the newest record that has one, see [Record.UID]; empty if no record has one.
-func (o Observation) ReleaseUID() string {
+// Claimed returns the newest record with a UID, see [Record.UID]; ok is false if there is none.
+func (o Observation) Claimed() (record Record, ok bool) {
 	for _, record := range o.Records {
 		if record.UID != "" {
-			return record.UID
+			return record, true
 		}
 	}
-	return ""
+	return Record{}, false
+}
+
+// ReleaseUID returns the UID in the newest record that has one, see [Record.UID]; empty if no record has one.
+func (o Observation) ReleaseUID() string {
+	record, _ := o.Claimed()
+	return record.UID
 }
 
 // Owner returns the owner on the newest record that names an owner; empty if no record does. The newest record may lack

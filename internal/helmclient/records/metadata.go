@@ -5,7 +5,6 @@ package records
 
 import (
 	"errors"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +34,7 @@ func FromMetadata(object *metav1.ObjectMeta) (model.Record, bool) {
 	if !ok {
 		return model.Record{}, false
 	}
-	record.ID, record.ChangedAt, record.ServerTime = object.UID, changedAt(object), serverTime(object)
+	record.ID, record.ChangedAt, record.ServerTime = object.UID, changedAt(object, record.WrittenAt), serverTime(object)
 	return record, true
 }
 
@@ -51,18 +50,13 @@ func serverTime(object *metav1.ObjectMeta) time.Time {
 	return latest
 }
 
-// changedAt returns the time of the latest known write to the object. Helm's own labels with times are not sufficient:
+// changedAt returns the time of the latest known write to the object. The time in Helm's own labels is not sufficient:
 // an upgrade with the helm command copies the labels of the previous revision.
-func changedAt(object *metav1.ObjectMeta) time.Time {
+func changedAt(object *metav1.ObjectMeta, labelled time.Time) time.Time {
 	latest := object.CreationTimestamp.Time
-	if written := serverTime(object); written.After(latest) {
-		latest = written
-	}
-	for _, key := range []string{model.HelmLabelCreatedAt, model.HelmLabelModifiedAt} {
-		if seconds, err := strconv.ParseInt(object.Labels[key], 10, 64); err == nil {
-			if labelled := time.Unix(seconds, 0); labelled.After(latest) {
-				latest = labelled
-			}
+	for _, written := range []time.Time{serverTime(object), labelled} {
+		if written.After(latest) {
+			latest = written
 		}
 	}
 	return latest

@@ -19,21 +19,21 @@ func TestChangedAt(t *testing.T) {
 	}
 	updated := at(5)
 	tests := map[string]struct {
-		object metav1.ObjectMeta
-		want   metav1.Time
+		object   metav1.ObjectMeta
+		labelled metav1.Time
+		want     metav1.Time
 	}{
-		"created": {metav1.ObjectMeta{CreationTimestamp: at(1)}, at(1)},
-		"managed": {metav1.ObjectMeta{CreationTimestamp: at(1),
-			ManagedFields: []metav1.ManagedFieldsEntry{{}, {Time: &updated}}}, at(5)},
-		"labelled": {metav1.ObjectMeta{CreationTimestamp: at(1), Labels: map[string]string{"modifiedAt": "1795176180"}},
-			metav1.Unix(1795176180, 0)},
-		"copied labels": {metav1.ObjectMeta{CreationTimestamp: at(1),
-			Labels: map[string]string{"modifiedAt": "1", "createdAt": "x"}}, at(1)},
+		"created": {object: metav1.ObjectMeta{CreationTimestamp: at(1)}, want: at(1)},
+		"managed": {object: metav1.ObjectMeta{CreationTimestamp: at(1),
+			ManagedFields: []metav1.ManagedFieldsEntry{{}, {Time: &updated}}}, want: at(5)},
+		"labelled": {object: metav1.ObjectMeta{CreationTimestamp: at(1)}, labelled: at(2), want: at(2)},
+		"copied labels": {object: metav1.ObjectMeta{CreationTimestamp: at(1)}, labelled: metav1.Unix(1, 0),
+			want: at(1)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := changedAt(&test.object); !got.Equal(test.want.Time) {
+			if got := changedAt(&test.object, test.labelled.Time); !got.Equal(test.want.Time) {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 			if got := serverTime(&test.object); got.IsZero() != (test.object.ManagedFields == nil) ||
