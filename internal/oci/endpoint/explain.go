@@ -136,7 +136,7 @@ func fromContent(e *ocierr.Error, err error) bool {
 	case errors.Is(err, errdef.ErrSizeExceedsLimit), errors.Is(err, errdef.ErrTooManyPages):
 		e.Kind, e.Detail = ocierr.ErrTooLarge, "over the limit"
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		e.Kind, e.Detail = ocierr.ErrIntegrity, "the response ended early"
+		e.Kind, e.Detail, e.Truncated = ocierr.ErrIntegrity, "the response ended early", true
 	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData),
 		// The library has no error value for headers that contradict the descriptor.
 		strings.Contains(err.Error(), "mismatch Content-Length"), strings.Contains(err.Error(), "digest mismatch"):

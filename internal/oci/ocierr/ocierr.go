@@ -84,6 +84,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Timeout is true if the cause was a deadline.
 	Timeout bool
+	// Truncated is true if the response ended early: the content at the registry may be correct.
+	Truncated bool
 	// NoRepository is true if the registry does not have the repository.
 	NoRepository bool
 }

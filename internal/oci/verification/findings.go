@@ -118,8 +118,12 @@ func (f *findings) error(subject string, provider Provider) error {
 }
 
 // isBroken reports whether an error of package oci concerns only one broken signature. Other errors mean that the
-// registry does not answer.
+// registry does not answer, or that a connection broke.
 func isBroken(err error) bool {
+	var failure *ocierr.Error
+	if errors.As(err, &failure) && failure.Truncated {
+		return false
+	}
 	for _, kind := range []error{ocierr.ErrNotFound, ocierr.ErrTooLarge, ocierr.ErrIntegrity, ocierr.ErrUnsupported,
 		ocierr.ErrInvalidReference} {
 		if errors.Is(err, kind) {

@@ -51,7 +51,8 @@ func (t *target) contextError(ctx context.Context) error {
 // returns 0 for referrers to skip, and a negative number for attestations.
 func (t *target) referrers(ctx context.Context, found *findings, priority func(oci.Referrer) int) []oci.Referrer {
 	all, more, err := t.registry.Referrers(ctx, t.url, t.digest, t.access, maxReferrers)
-	if err != nil && !isBroken(err) {
+	// An incomplete list may lack the signatures, whatever the error is.
+	if err != nil && !errors.Is(err, ocierr.ErrNotFound) {
 		found.recordError(err)
 	}
 	found.more = found.more || more

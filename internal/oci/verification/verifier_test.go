@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -132,6 +133,9 @@ func TestRegistryErrorsAreNotUnsigned(t *testing.T) {
 		{name: "trouble", kind: ocierr.ErrUnreachable, answer: refuseAll(http.StatusInternalServerError)},
 		{name: "list refused", kind: ocierr.ErrUnauthorized, answer: refusePath("/referrers/", http.StatusForbidden)},
 		{name: "tag refused", kind: ocierr.ErrUnauthorized, answer: refusePath(".sig", http.StatusForbidden)},
+		{name: "list ends early", kind: ocierr.ErrIntegrity, answer: endEarly("/referrers/")},
+		{name: "tag ends early", kind: ocierr.ErrIntegrity, answer: endEarly(".sig")},
+		{name: "list too large", kind: ocierr.ErrTooLarge, answer: endless("/referrers/")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -168,6 +172,32 @@ func TestRegistryErrorsAreNotUnsigned(t *testing.T) {
 
 func refuseAll(status int) func(http.ResponseWriter, *http.Request) bool {
 	return refusePath("", status)
+}
+
+// endEarly ends the responses for a path in the middle.
+func endEarly(part string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, part) {
+			return false
+		}
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, `{"schemaVersion":2,"manifests":[{"mediaType":"`)
+		return true
+	}
+}
+
+// endless returns the same empty page of a list again and again.
+func endless(part string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, part) {
+			return false
+		}
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+		w.Header().Set("Link", "<"+r.URL.String()+`>; rel="next"`)
+		_, _ = io.WriteString(w, `{"schemaVersion":2,"manifests":[]}`)
+		return true
+	}
 }
 
 func refusePath(part string, status int) func(http.ResponseWriter, *http.Request) bool {
