@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -67,7 +68,7 @@ type Engine interface {
 }
 
 // connect returns the connection to the cluster of a release. If ok is false, there is no connection. connect has then
-// reported the cause, unless no connection was tried yet. The Cluster is nil if it does not exist.
+// reported the cause, unless the first connection is being tried. The Cluster is nil if it does not exist.
 func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpRelease,
 	cluster *clusterv1.Cluster,
 ) (target model.Target, ok bool) {
@@ -84,6 +85,12 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 	}
 	r.watcher.Disconnect(key.String())
 	isTried := !errors.Is(err, clusterlink.ErrNotTried)
+	if !isTried && cluster != nil && !ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false) {
+		// There is no attempt until then, and no other step reports this.
+		report.Unreachable(release, "HelmOp does not connect to the Cluster before its infrastructure is provisioned: check "+
+			"the object to which spec.infrastructureRef of the Cluster refers")
+		return model.Target{}, false
+	}
 	if !isTried && release.DeletionTimestamp.IsZero() {
 		// The first attempt checks the kubeconfig. After a start, a check in each pass would parse a thousand kubeconfigs
 		// again before the links exist.

@@ -139,7 +139,8 @@ func TestPassWithoutTryHasNoTime(t *testing.T) {
 			t.Parallel()
 			b := controllertest.NewReleaseBench(t)
 			b.Cluster.Namespace, b.Cluster.UID = b.Release.Namespace, "one"
-			b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+			b.Cluster.Status.Initialization = clusterv1.ClusterInitializationStatus{
+				ControlPlaneInitialized: new(true), InfrastructureProvisioned: new(true)}
 			b.Release.Spec.ClusterRef.Namespace, b.Release.Status.ClusterUID = "", "one"
 			b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
 			b.Release.Status.NextTryAt = metav1.NewTime(controllertest.Noon)

@@ -125,6 +125,8 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 		want     metav1.ConditionStatus
 		up       bool
 		refused  bool
+		// isUnprovisioned is true if the infrastructure of the Cluster is not provisioned.
+		isUnprovisioned bool
 		// hold is the hold of the deletion of the Cluster, for which HelmOp pauses the Cluster. hint is a part of the message.
 		hold, hint string
 	}{
@@ -135,6 +137,8 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 		"refused":                    {failures: 2, cause: clusterlink.CauseCredentials, want: report.False},
 		"refused, but not tried yet": {err: clusterlink.ErrNotTried, refused: true, want: report.True},
 		"refused kubeconfig":         {err: clusterlink.ErrNotConnected, refused: true, want: report.False},
+		"not tried, because there is no infrastructure": {err: clusterlink.ErrNotTried, isUnprovisioned: true,
+			want: report.False, hint: "before its infrastructure is provisioned"},
 		"refused, and the pause of HelmOp prevents the renewal": {failures: 2, cause: clusterlink.CauseCredentials,
 			hold: controllertest.HeldSince, want: report.False,
 			hint: "write valid credentials to the Secret ns/c-kubeconfig, or set the annotation " +
@@ -151,7 +155,9 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 			if tc.refused {
 				r.kubeconfigs = refusedKubeconfig{}
 			}
-			if _, ok := r.connect(t.Context(), release, controllertest.DeletingCluster(tc.hold, tc.hold != "")); ok != tc.up {
+			cluster := controllertest.DeletingCluster(tc.hold, tc.hold != "")
+			cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(!tc.isUnprovisioned)
+			if _, ok := r.connect(t.Context(), release, cluster); ok != tc.up {
 				t.Errorf("there is a connection: %t, want %t", ok, tc.up)
 			}
 			got := conditions.Get(release, addonsv1.ClusterReachableCondition)

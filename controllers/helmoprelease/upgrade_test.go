@@ -348,6 +348,7 @@ func TestCheckUpgradeOfDone(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBench(t)
 	b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+	b.Cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	b.Release.Spec.ReconcileStrategy = addonsv1.ReconcileStrategyInstallOnce
 	b.Release.Annotations = map[string]string{addonsv1.InstalledOnceAnnotation: "true"}
 	b.HelmOp.Spec.ClusterNamespaces = nil
