@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,7 +112,7 @@ func TestReportSetsAndRemovesStalled(t *testing.T) {
 	t.Parallel()
 	scope := &helmOpScope{helmOp: &addonsv1.HelmOp{}, artifact: &addonsv1.ResolvedArtifact{},
 		selectorErr: errors.New("bad")}
-	r := &Reconciler{recorder: events.NewFakeRecorder(10)}
+	r := &Reconciler{now: time.Now, recorder: events.NewFakeRecorder(10)}
 	r.report(scope)
 	stalled := conditions.Get(scope.helmOp, addonsv1.StalledCondition)
 	if stalled == nil || stalled.Reason != addonsv1.InvalidSelectorReason || stalled.Message != "bad" {
