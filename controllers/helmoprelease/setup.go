@@ -112,9 +112,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	ofCluster := watches.ChildRequestsForCluster(r.client)
 	awaitingUninstall := handler.EnqueueRequestsFromMapFunc(dependencies.EndingRequests(r.client))
 	unready := func(toHelmOps handler.MapFunc) handler.MapFunc { return watches.UnreadyRequests(r.client, toHelmOps) }
-	ofSecret := watches.RequestsAfterReference(r.client, watches.RequestsForSecret(r.client, options.References))
-	ofAccount := watches.RequestsAfterReference(r.client,
-		watches.RequestsForReference(apiutil.KindServiceAccount, r.client))
+	ofSecret := watches.WaitingRequests(r.client, watches.RequestsForSecret(r.client, options.References))
+	ofAccount := watches.WaitingRequests(r.client, watches.RequestsForReference(apiutil.KindServiceAccount, r.client))
 	// At the start, all releases are reconciled anyway.
 	afterStart := builder.WithPredicates(watches.AfterStart())
 	return ctrl.NewControllerManagedBy(mgr).

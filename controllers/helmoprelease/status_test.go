@@ -238,8 +238,8 @@ func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 }
 
 // TestNewReleaseInCrowdWaitsInSilence checks that a new release in a long queue for slots does not write that it waits,
-// but only for ten minutes. A release that has reported something before writes it at once, and so does a release that may
-// adopt a release of another owner: its wave waits for its state.
+// but only for ten minutes. A release that has reported something before writes it at once, and so does a release that
+// may adopt a release of another owner: its wave waits for its state.
 func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)

@@ -24,8 +24,8 @@
 //
 // All data on the connection with the watches is a sign of life. After ten seconds without data, HTTP/2 sends a ping,
 // and its answer is a sign of life, too. A probe requests the version of the API server. A probe takes place every ten
-// minutes while a watch gets bookmarks, every minute otherwise, after 13 seconds without a sign of life, and five seconds
-// after a first failure.
+// minutes while a watch gets bookmarks, every minute otherwise, after 13 seconds without a sign of life, and five
+// seconds after a first failure.
 //
 // After two failed probes in a row, the Cluster counts as unreachable. The controllers are notified, the link stays,
 // and a probe takes place every ten seconds. After five failures in a row, or if the API server rejects the

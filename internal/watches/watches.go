@@ -301,11 +301,11 @@ func UnreadyRequests(reader client.Reader, toHelmOps handler.MapFunc) handler.Ma
 	})
 }
 
-// RequestsAfterReference returns requests for the HelmOpReleases that may wait for another content of a Secret or a
+// WaitingRequests returns requests for the HelmOpReleases that may wait for another content of a Secret or a
 // ServiceAccount, and whose HelmOp the object concerns. The other releases that are not Ready read the object at their
 // action anyway. A HelmOp with a templated reference is concerned by the Secrets of all its Clusters: without this
 // limit, each new Secret would request all new releases of the HelmOp.
-func RequestsAfterReference(reader client.Reader, toHelmOps handler.MapFunc) handler.MapFunc {
+func WaitingRequests(reader client.Reader, toHelmOps handler.MapFunc) handler.MapFunc {
 	return childRequests(reader, toHelmOps, func(release *addonsv1.HelmOpRelease) bool {
 		if !release.DeletionTimestamp.IsZero() {
 			return true // Without the object, HelmOp may not be able to check whether the release is still needed.

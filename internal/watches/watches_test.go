@@ -114,8 +114,8 @@ func TestClusterReplaced(t *testing.T) {
 	}
 }
 
-// TestRequestsAfterReference checks which releases are requested after a change of a Secret.
-func TestRequestsAfterReference(t *testing.T) {
+// TestWaitingRequests checks which releases are requested after a change of a Secret.
+func TestWaitingRequests(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	waits := func(reason string) func(*addonsv1.HelmOpRelease) {
@@ -141,7 +141,7 @@ func TestRequestsAfterReference(t *testing.T) {
 		toHelmOp := func(context.Context, client.Object) []ctrl.Request {
 			return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: "n", Name: "it"}}}
 		}
-		got := RequestsAfterReference(store, toHelmOp)(t.Context(), apiutil.PartialOf(apiutil.KindSecret))
+		got := WaitingRequests(store, toHelmOp)(t.Context(), apiutil.PartialOf(apiutil.KindSecret))
 		if (len(got) == 1) != tc.want {
 			t.Errorf("a release that %s: got %v", name, got)
 		}
