@@ -43,8 +43,8 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 			t.Fatal(err)
 		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex,
-		apiutil.ClustersOfRelease)
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().
+		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
 	for _, object := range append(objects, controllertest.HoldingHelmOp()) {
 		builder.WithObjects(object.DeepCopyObject().(client.Object))
 	}

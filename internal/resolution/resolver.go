@@ -242,9 +242,10 @@ func readAccess(ctx context.Context, reader *references.Reader, helmOp *addonsv1
 	return a, err
 }
 
-// loadCached sets the last known artifact, the artifact in use and the last result of a lookup. An artifact in memory or in the newest
-// revision has priority over an older artifact in the status, because the last write of the status may have failed, or
-// the manager stopped before it. With the older artifact, every Cluster would return to the previous artifact.
+// loadCached sets the artifacts and the last result of a lookup that are known without a request. An artifact in memory
+// or in the newest revision has priority over an older artifact in the status, because the last write of the status may
+// have failed, or the manager stopped before it. With the older artifact, every Cluster would return to the previous
+// artifact.
 func (r *Resolver) loadCached(p *pass, l *lookup) (err error) {
 	l.known = artifactOfSource(&p.helmOp.Status, l.source)
 	l.lastResult, l.hasFailedBefore, _ = r.schedule.lastResult(l.key, l.lookupKey)
