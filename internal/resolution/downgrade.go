@@ -75,9 +75,10 @@ func installedArtifact(p *pass, l *lookup) (*addonsv1.ArtifactStatus, error) {
 			digests[artifact.Tag] = artifact.Digest
 		}
 	}
-	tag, err := reference.ChooseVersion(url, maps.Keys(digests))
-	if err != nil {
-		return nil, nil // The range matches none of the tags, or is not valid. The lookup reports the latter.
+	// The error means that the range matches none of the tags, or is not valid. The lookup reports an invalid range.
+	tag, _ := reference.ChooseVersion(url, maps.Keys(digests))
+	if tag == "" {
+		return nil, nil
 	}
 	return &addonsv1.ArtifactStatus{ResolvedArtifact: addonsv1.ResolvedArtifact{Tag: tag, Digest: digests[tag]}}, nil
 }
