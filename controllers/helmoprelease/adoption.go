@@ -15,8 +15,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 )
 
-// adoptionWait is how long an uninstallation waits for the adoption by another HelmOp. An adoption takes seconds, unless
-// something holds it, for example a dependency. A longer wait would keep a release that no HelmOp may want.
+// adoptionWait is how long an uninstallation waits for the adoption by another HelmOp. An adoption takes seconds,
+// unless something holds it, for example a dependency. A longer wait would keep a release that no HelmOp may want.
 const adoptionWait = 30 * time.Second
 
 // decideUninstall decides about a release under deletion. If another HelmOp is about to adopt the release, the

@@ -404,8 +404,8 @@ func (r *randomRound) meanwhile(s randomStep) {
 	r.noteKept()
 }
 
-// nextLeaderActs makes another process of the party's manager decide and act. The action of the former leader is frozen,
-// and continues afterwards.
+// nextLeaderActs makes another process of the party's manager decide and act. The action of the former leader is
+// frozen, and continues afterwards.
 func (r *randomRound) nextLeaderActs(p *randomParty) {
 	former := *p.bench
 	p.reconnect(-1)

@@ -11,8 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 	clientmetrics "k8s.io/client-go/tools/metrics"
-	// This package sets clientmetrics.RequestResult, so it must be initialized before this one.
-	_ "sigs.k8s.io/controller-runtime/pkg/metrics"
+	_ "sigs.k8s.io/controller-runtime/pkg/metrics" // It sets clientmetrics.RequestResult before init of this package.
 )
 
 // workloadHost is the label host of the requests to all workload clusters.
@@ -26,8 +25,8 @@ func init() {
 	clientmetrics.RequestResult = &apiRequests
 }
 
-// apiRequestMetric counts the requests to API servers. client-go adds the host as a label, and such a series never ends.
-// The authors of kubeconfigs choose the hosts of workload clusters, so all these hosts share their series.
+// apiRequestMetric counts the requests to API servers. client-go adds the host as a label, and such a series never
+// ends. The authors of kubeconfigs choose the hosts of workload clusters, so all these hosts share their series.
 type apiRequestMetric struct {
 	clientmetrics.ResultMetric
 	// management is the host of the management cluster; nil until ObserveManagementCluster.

@@ -16,7 +16,8 @@ var (
 	testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)\(`)
 )
 
-// TestNamesOfTests checks that each test that a page names exists. docs/security.md names a test for each of its claims.
+// TestNamesOfTests checks that each test that a page names exists. docs/security.md names a test for each of its
+// claims.
 func TestNamesOfTests(t *testing.T) {
 	t.Parallel()
 	exists := map[string]bool{}
