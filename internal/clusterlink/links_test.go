@@ -276,16 +276,16 @@ func TestNewTokenKeepsConfig(t *testing.T) {
 	f.write("b")
 	f.look("a new token", "b", false, probeInterval)
 	f.answer = errUnauthorized
-	f.pass(probeInterval)
-	f.look("the token is not valid any more", "", true, time.Millisecond)
+	f.write("wrong")
+	f.look("the new token is not valid", "", true, time.Millisecond)
 	f.answer = nil
 	f.write("c")
 	f.look("a valid token", "c", true, probeInterval)
 	if config, err := f.links.GetRESTConfig(t.Context(), one); err != nil || config != kept || f.tokenOf(kept) != "c" {
 		t.Errorf("%v: the action has the token %q, and the config is the same: %t", err, f.tokenOf(kept), config == kept)
 	}
-	if f.handleProbe != 3 {
-		t.Errorf("%d probes, want 3", f.handleProbe)
+	if f.handleProbe != 4 {
+		t.Errorf("%d probes, want one for each token", f.handleProbe)
 	}
 	cluster := &clusterv1.Cluster{}
 	if err := f.Get(t.Context(), one, cluster); err != nil {

@@ -134,6 +134,7 @@ func (l *Links) setSource(known *link, found kubeconfig) bool {
 	if token != nil {
 		known.bearer.Store(token)
 		if known.config != nil {
+			known.state.LastTry = time.Time{} // A probe shows at once whether the token is valid.
 			return false
 		}
 	} else {
