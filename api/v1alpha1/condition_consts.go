@@ -248,8 +248,8 @@ const (
 	// the Cluster or a Secret in valuesFrom, or the access to a Cluster of another namespace cannot be checked.
 	ObjectReadFailedReason = "ObjectReadFailed"
 
-	// ArtifactFetchFailedReason: the chart cannot be pulled from the registry. For example, the download broke off, or its
-	// content does not match the digest.
+	// ArtifactFetchFailedReason: the chart cannot be pulled from the registry. For example, the download broke off, or
+	// its content does not match the digest.
 	ArtifactFetchFailedReason = "ArtifactFetchFailed"
 
 	// FetchingArtifactReason: HelmOp pulls the artifact from the registry, parses the chart, or builds the kustomization

@@ -247,7 +247,8 @@ func TestFailuresOfStoredCharts(t *testing.T) {
 		c := New(nil, charts, nil, nil, 4)
 		for _, namespace := range []string{"one", "one", "two", "two"} {
 			release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
-			_, err := c.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, release, nil, false)
+			artifact := &addonsv1.ResolvedArtifact{Digest: "sha256:1"}
+			_, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release, nil, false)
 			if !errors.Is(err, tc.err) {
 				t.Errorf("%s: error = %v", name, err)
 			}

@@ -449,7 +449,8 @@ func TestLoaderRequiresName(t *testing.T) {
 	}
 }
 
-// TestLoaderRequiresVersion checks that a signed chart with the tag of another version is refused, also if it is cached.
+// TestLoaderRequiresVersion checks that a signed chart with the tag of another version is refused, also if it is
+// cached.
 func TestLoaderRequiresVersion(t *testing.T) {
 	t.Parallel()
 	loader, src := newLoader(t, Limits{}), source("versioned", demo(t), nil)
@@ -462,7 +463,8 @@ func TestLoaderRequiresVersion(t *testing.T) {
 		own: true, "v" + own: true, "99.0.0": false, "99.0": true, own + "+other": false, "stable": true, "": true,
 	} {
 		src.Version, src.IsVersioned = version, true
-		if _, err := loader.Chart(t.Context(), src); (err == nil) != want || err != nil && !errors.Is(err, ErrInvalidChart) {
+		_, err := loader.Chart(t.Context(), src)
+		if (err == nil) != want || err != nil && !errors.Is(err, ErrInvalidChart) {
 			t.Errorf("%s: %v", version, err)
 		}
 		if _, ok := loader.Cached(src); ok != want {

@@ -180,8 +180,8 @@ func TestUnreadableObjectIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestUnreadableSharedObject checks that a HelmOp is not to blame if the API server fails for an object that all Clusters
-// share.
+// TestUnreadableSharedObject checks that a HelmOp is not to blame if the API server fails for an object that all
+// Clusters share.
 func TestUnreadableSharedObject(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
