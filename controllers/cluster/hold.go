@@ -144,9 +144,9 @@ func (r *Reconciler) rejection(scope *lifeScope) string {
 }
 
 // warnOfHold records an Event if the releases may not be uninstalled before the deletion of a Cluster, because HelmOp
-// pauses the Cluster, or because another program has ended this pause. The pause does not begin again: the other program
-// may be a user who does not want it. HelmOp continues to uninstall the releases until the hold ends, because Cluster
-// API needs some minutes to delete the control plane.
+// pauses the Cluster, or because another program has ended this pause. The pause does not begin again: the other
+// program may be a user who does not want it. HelmOp continues to uninstall the releases until the hold ends, because
+// Cluster API needs some minutes to delete the control plane.
 func (r *Reconciler) warnOfHold(scope *lifeScope, hold apiutil.DeletionHold) {
 	message := ""
 	if rejected := r.rejection(scope); rejected != "" {

@@ -127,7 +127,8 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 		refused  bool
 		// isUnprovisioned is true if the infrastructure of the Cluster is not provisioned.
 		isUnprovisioned bool
-		// hold is the hold of the deletion of the Cluster, for which HelmOp pauses the Cluster. hint is a part of the message.
+		// hold is the hold of the deletion of the Cluster, for which HelmOp pauses the Cluster. hint is a part of the
+		// message.
 		hold, hint string
 	}{
 		"not tried yet":              {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotTried), want: report.True},

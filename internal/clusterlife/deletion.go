@@ -59,8 +59,8 @@ func RenewalHint(cluster *clusterv1.Cluster) string {
 	if cluster == nil || !apiutil.HasPauseOfHold(cluster) {
 		return ""
 	}
-	return fmt.Sprintf(", and Cluster API does not renew them while HelmOp pauses the Cluster to hold its deletion: write "+
-		"valid credentials to the Secret %s-kubeconfig, or set the annotation %s=%s and remove spec.paused",
+	return fmt.Sprintf(", and Cluster API does not renew them while HelmOp pauses the Cluster to hold its deletion: "+
+		"write valid credentials to the Secret %s-kubeconfig, or set the annotation %s=%s and remove spec.paused",
 		client.ObjectKeyFromObject(cluster), addonsv1.DeletionHoldAnnotation, apiutil.DeletionHoldOver)
 }
 

@@ -16,9 +16,9 @@
 // # When a Cluster is linked
 //
 // A Cluster gets a link when its control plane is initialized and its infrastructure is provisioned; earlier attempts
-// would fail. If the kubeconfig or the UID of the Cluster changes, the link is replaced at once. If only the token in the
-// kubeconfig changes, the link stays, and its config sends the new token. If the kubeconfig is deleted, the link stays.
-// A failed first attempt is repeated after 3, 6, 12 and 24 seconds.
+// would fail. If the kubeconfig or the UID of the Cluster changes, the link is replaced at once. If only the token in
+// the kubeconfig changes, the link stays, and its config sends the new token. If the kubeconfig is deleted, the link
+// stays. A failed first attempt is repeated after 3, 6, 12 and 24 seconds.
 //
 // # When a Cluster is unreachable
 //

@@ -121,8 +121,8 @@ func (l *Links) linkOf(cluster client.ObjectKey) *link {
 }
 
 // setSource closes a link if its source has changed, and reports whether the source has changed. If the kubeconfig is
-// missing, the link stays. If only the token has changed, the config stays, and an open link stays open. Running actions
-// and watches continue with the new token.
+// missing, the link stays. If only the token has changed, the config stays, and an open link stays open. Running
+// actions and watches continue with the new token.
 func (l *Links) setSource(known *link, found kubeconfig) bool {
 	if len(found.data) == 0 || found.origin == known.origin {
 		return false
