@@ -279,7 +279,7 @@ func TestIntegrationUninstallWaitsForFinalizers(t *testing.T) {
 	} {
 		b.converge(desired, chrt, map[string]any{"cidr": "10.0.0.0/8"})
 		finish := b.blockDeletion("first")
-		options.Timeout = 3 * time.Second
+		options.Timeout = 5 * time.Second
 		result, err := uninstall(options)
 		helmtest.WantError(t, err, helmerr.ErrTimeout, true, `ConfigMap "first" still exists`, "test.example/slow")
 		if result.Status != "uninstalling" {

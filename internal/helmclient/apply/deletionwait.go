@@ -61,7 +61,11 @@ func mayPass(err error) bool {
 func waitUntilGone(ctx context.Context, rest kube.ResourceList, timeout time.Duration) error {
 	var unread error
 	err := wait.PollUntilContextTimeout(ctx, deletionInterval, timeout, false, func(context.Context) (bool, error) {
-		if rest, unread = stillDeleting(rest); !mayPass(unread) {
+		left, failure := stillDeleting(rest)
+		if failure != nil && ctx.Err() != nil {
+			return false, ctx.Err() // The read was cut off, and shows nothing.
+		}
+		if rest, unread = left, failure; !mayPass(unread) {
 			return false, unread
 		}
 		return len(rest) == 0, nil
