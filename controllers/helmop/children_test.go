@@ -89,8 +89,8 @@ func TestNeedsNoRepair(t *testing.T) {
 	}
 }
 
-// TestFirstAssignedAtIsWrittenOnce checks that a child gets the time of its creation, and keeps it in an update. A child
-// without this time never gets it: its release may be older.
+// TestFirstAssignedAtIsWrittenOnce checks that a child gets the time of its creation, and keeps it in an update. An
+// update does not set the time on a child without it: the release may be older.
 func TestFirstAssignedAtIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewReleaseBench(t)

@@ -30,7 +30,7 @@ func AwaitsRollout(release *addonsv1.HelmOpRelease, observation model.Observatio
 	return number == 0 || number != apiutil.RevisionOf(release)
 }
 
-// isOfLost reports whether a decision changes the release of a lost HelmOpRelease: the HelmOp created this HelmOpRelease
+// isOfLost reports whether a decision changes the release of a lost HelmOpRelease: HelmOp created this HelmOpRelease
 // after another one had installed the release. A restore without HelmOpReleases and HelmOpRevisions causes this for all
 // Clusters at once. A move creates HelmOpReleases with other UIDs, too, but copies the annotation. Repairs of failed,
 // interrupted and drifted releases do not wait.

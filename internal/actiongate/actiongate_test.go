@@ -67,8 +67,8 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 	}
 }
 
-// TestReleaseOfLostAwaitsRollout checks that a change of a release waits for the rollout if the HelmOpRelease replaces a
-// lost one. Each case changes one thing about an outdated release that waits.
+// TestReleaseOfLostAwaitsRollout checks that a change of a release waits for the rollout if the HelmOpRelease replaces
+// a lost one. Each case changes one thing about an outdated release that waits.
 func TestReleaseOfLostAwaitsRollout(t *testing.T) {
 	t.Parallel()
 	type scene struct {

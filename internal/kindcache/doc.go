@@ -9,8 +9,8 @@
 //   - The first read of a kind starts its informer in the background and waits for at most half a second. Only a few
 //     callers may wait at the same time. After the wait, the read fails with ErrPending until the objects of the kind
 //     are listed.
-//   - Before an informer starts, the package asks the API server whether it serves the kind, and whether the manager may
-//     list and watch the kind. It asks for the rights again while the informer starts. It caches a refusal for 15
+//   - Before an informer starts, the package asks the API server whether it serves the kind, and whether the manager
+//     may list and watch the kind. It asks for the rights again while the informer starts. It caches a refusal for 15
 //     seconds. It stops an informer that does not become synced in time, and tries again after a minute.
 //   - The number of kinds has a limit. All namespaces share this limit, and no namespace can use all of it.
 //   - It stops an informer whose kind was not read for Options.Idle. This also ends the watches of controllers on the

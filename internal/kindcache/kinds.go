@@ -191,8 +191,9 @@ func (k *Kinds) ensure(ctx context.Context, namespace string, gvk schema.GroupVe
 	return known.state()
 }
 
-// find returns the state of a kind, and starts an attempt to read the kind if an attempt is due. If the caller may wait,
-// the caller has taken a slot of callers, and result is closed when the attempt has a result. Otherwise result is nil.
+// find returns the state of a kind, and starts an attempt to read the kind if an attempt is due. If the caller may
+// wait, the caller has taken a slot of callers, and result is closed when the attempt has a result. Otherwise result is
+// nil.
 func (k *Kinds) find(namespace string, gvk schema.GroupVersionKind) (known *kind, result <-chan struct{}, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -298,7 +299,8 @@ func (a *attempt) step(ctx context.Context) (bool, error) {
 	case err == nil && refusal != "":
 		return false, errors.New(refusal)
 	}
-	// The informer would look the kind up again. If the kind is served by then, the informer would start without a review.
+	// The informer would look the kind up again. If the kind is served by then, the informer would start without a
+	// review.
 	if a.informer == nil && !meta.IsNoMatchError(err) {
 		var informer cache.Informer
 		if informer, err = a.kinds.Informers.GetInformer(ctx, objectOf(a.gvk), cache.BlockUntilSynced(false)); err == nil {

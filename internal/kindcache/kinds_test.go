@@ -276,8 +276,8 @@ func TestKindNeverServed(t *testing.T) {
 	})
 }
 
-// TestRefusedWhileStarting checks that a refusal ends a starting informer, and that the kind is tried again. The refusal
-// arrives at the time when the attempt becomes slow.
+// TestRefusedWhileStarting checks that a refusal ends a starting informer, and that the kind is tried again. The
+// refusal arrives at the time when the attempt becomes slow.
 func TestRefusedWhileStarting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()

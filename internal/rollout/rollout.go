@@ -59,7 +59,8 @@ type Child struct {
 	// Confirmed is true if a user has confirmed the deletion of the child. Package rollout does not use it.
 	Confirmed bool
 
-	// Unobserved is true if it is not known yet whether the child may adopt a release of another owner, or of a lost child.
+	// Unobserved is true if it is not known yet whether the child may adopt a release of another owner, or of a lost
+	// child.
 	Unobserved bool
 
 	// Deferred is true if the child has its spec but waits for maintenance before it changes the release. It may be
@@ -70,9 +71,9 @@ type Child struct {
 	// may be outdated: it counts only while the Cluster is blocked.
 	AwaitsDependencies bool
 
-	// AwaitsAdoption is true if the release has another owner, or is of a lost child, and is adopted when the plan assigns
-	// the revision as an update. AdoptionHeld is true if the plan has assigned it, and the child does not adopt the release because the
-	// adoption would change it.
+	// AwaitsAdoption is true if the release has another owner, or is of a lost child, and is adopted when the plan
+	// assigns the revision as an update. AdoptionHeld is true if the plan has assigned it, and the child does not adopt
+	// the release because the adoption would change it.
 	AwaitsAdoption, AdoptionHeld bool
 
 	// Replaced is true if Deleting is true, and the plan deletes the child to replace its release.

@@ -16,8 +16,8 @@ const (
 	// standingJoining is a new Cluster that has the revision and is in flight.
 	standingJoining
 
-	// standingUnobserved is a new Cluster that may have a release of another owner, or of a lost child. It delays its wave,
-	// but takes no slot.
+	// standingUnobserved is a new Cluster that may have a release of another owner, or of a lost child. It delays its
+	// wave, but takes no slot.
 	standingUnobserved
 
 	// standingJoined is a new Cluster that has the revision and is done.

@@ -122,8 +122,8 @@ type Record struct {
 	ChangedAt time.Time
 	// ServerTime is when the record was last written, according to the clock of the API server; zero if it is unknown.
 	ServerTime time.Time
-	// WrittenAt is when the record was last written, according to Helm's own labels and the clock of the process that wrote
-	// it; zero if it is unknown. A change of labels by an adoption or a takeover does not count.
+	// WrittenAt is when the record was last written, according to Helm's own labels and the clock of the process that
+	// wrote it; zero if it is unknown. A change of labels by an adoption or a takeover does not count.
 	WrittenAt time.Time
 }
 
