@@ -240,9 +240,9 @@ func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact
 }
 
 // urlsOf returns the URLs that may have an artifact. An older HelmOp revision keeps the URL that the source had when
-// the revision was created. If all artifacts were copied to another registry and the source names this registry now, their
-// digests are the same and there is no new revision. The former registry may be gone, and the access settings are those
-// of the present source. So the present URL is first.
+// the revision was created. If all artifacts were copied to another registry and the source names this registry now,
+// their digests are the same and there is no new revision. The former registry may be gone, and the access settings are
+// those of the present source. So the present URL is first.
 func urlsOf(artifact *addonsv1.ResolvedArtifact, helmOp *addonsv1.HelmOp) []string {
 	return slices.Compact([]string{apiutil.ArtifactURL(&helmOp.Spec.Source), artifact.URL})
 }
