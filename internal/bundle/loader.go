@@ -173,16 +173,22 @@ func (s *Source) check(found *chart.Chart) error {
 		return fmt.Errorf("%w: the repository offers chart %q, version %q, but the archive has chart %q, version %q: ask "+
 			"the owner of the repository", ErrInvalidChart, s.Name, s.Version, name, version)
 	}
-	want, err := semver.StrictNewVersion(strings.TrimPrefix(s.Version, "v"))
-	if !s.IsVersioned || err != nil {
-		return nil
-	}
-	// The order of versions ignores the part after "+", but "1.2.3+1" and "1.2.3+2" are different charts.
-	if has, err := semver.NewVersion(version); err != nil || has.String() != want.String() {
+	if s.IsVersioned && isOther(version, s.Version) {
 		return fmt.Errorf("%w: the tag of the registry is version %q, but the signed chart has version %q: find out who "+
 			"set the tag; push each chart with the tag of its version", ErrInvalidChart, s.Version, version)
 	}
 	return nil
+}
+
+// isOther reports whether the version of a chart differs from a tag that is a semantic version.
+func isOther(version, tag string) bool {
+	want, err := semver.StrictNewVersion(strings.TrimPrefix(tag, "v"))
+	if err != nil {
+		return false
+	}
+	has, err := semver.NewVersion(version)
+	// The order of versions ignores the part after "+", but "1.2.3+1" and "1.2.3+2" are different charts.
+	return err != nil || has.String() != want.String()
 }
 
 // chart is Chart without the check of the name.
