@@ -247,7 +247,11 @@ func (p *Planner) object(info, original *resource.Info, left leftObjects) (*mode
 	if err != nil {
 		return nil, err
 	}
-	var baselines kube.ResourceList
+	var updates []revert
+	send := p.Client.Client.Update
+	if p.IsInstall && p.TakeOwnership {
+		send = p.Client.Client.UpdateThreeWayMerge
+	}
 	if isMissing {
 		change.Kind = model.ChangeCreate
 	} else {
@@ -258,9 +262,9 @@ func (p *Planner) object(info, original *resource.Info, left leftObjects) (*mode
 			change.After = desired
 			return change, nil
 		}
-		for _, revision := range left.revisions {
-			if !p.Force && revision.differs(p.Owner, info, original) {
-				baselines.Append(revision.appliedTo(info, change.Before))
+		if !p.Force {
+			if updates, err = p.revertsOf(left, info, original, live); err != nil {
+				return nil, err
 			}
 		}
 		if original == nil {
@@ -270,7 +274,7 @@ func (p *Planner) object(info, original *resource.Info, left leftObjects) (*mode
 			original.Object = info.Object.DeepCopyObject()
 		}
 	}
-	if err := p.update(info, change.Before, append(baselines, original)); err != nil {
+	if err := p.update(info, change.Before, append(updates, revert{original, send})); err != nil {
 		return p.refused(change, info, err)
 	}
 	if change.After, err = contentOf(info); err != nil {
@@ -285,21 +289,24 @@ func (p *Planner) object(info, original *resource.Info, left leftObjects) (*mode
 	return change, nil
 }
 
-// update sends the dry run of an update. before is the object in the cluster. baselines are the object in the manifests
-// of failed revisions, whose fields the action reverts, and of the previous revision; nil if there is none. The result
-// is that of the first baseline from which the object changes.
-func (p *Planner) update(info *resource.Info, before map[string]any, baselines []*resource.Info) error {
-	send, manifest := p.Client.Client.Update, info.Object
-	if p.IsInstall && p.TakeOwnership {
-		send = p.Client.Client.UpdateThreeWayMerge
-	}
-	for _, baseline := range baselines {
+// update sends the dry run of an update. before is the object in the cluster. updates revert the changes of failed
+// revisions; the last one is the update itself, whose baseline may be nil. The result is that of the first update that
+// changes the object.
+func (p *Planner) update(info *resource.Info, before map[string]any, updates []revert) error {
+	manifest := info.Object
+	for i, update := range updates {
 		info.Object = manifest.DeepCopyObject()
 		var original kube.ResourceList
-		if baseline != nil {
-			original.Append(baseline)
+		if update.baseline != nil {
+			original.Append(update.baseline)
 		}
-		if _, err := send(original, kube.ResourceList{info}, p.Force); err != nil {
+		_, err := guarded(func(original, target kube.ResourceList) (*kube.Result, error) {
+			return update.update(original, target, p.Force)
+		})(original, kube.ResourceList{info})
+		if err != nil && i < len(updates)-1 && helmerr.Classify(err) == nil {
+			continue // The action does not revert the changes, either.
+		}
+		if err != nil {
 			return err
 		}
 		after, err := contentOf(info)

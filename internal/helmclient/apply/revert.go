@@ -7,58 +7,93 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
 // revertFields removes the fields that failed revisions have set from the objects of target, and restores the values
 // that they have changed. Helm compares an upgrade only with the deployed revision. So fields would stay that only a
 // failed revision has, and in custom resources all values that are the same in the deployed revision and in target.
-// Without such an object, revertFields sends no request.
+// Without such an object, revertFields sends no request. If the content of a failed revision itself prevents the
+// revert, for example because a patch cannot be computed from it, the object is only updated as usual.
 func (k *Client) revertFields(left leftObjects, original, target kube.ResourceList) error {
 	var errs []error
-	for _, revision := range left.revisions {
-		for _, isAdopted := range []bool{false, true} {
-			update := k.Client.Update
-			if isAdopted {
-				// Helm compares with the object of target itself. So only the object in the cluster shows what changes.
-				update = k.Client.UpdateThreeWayMerge
-			}
-			var before, after kube.ResourceList
-			for _, info := range target {
-				// If known is nil, the object did not exist a moment ago.
-				known := original.Get(info)
-				if known == nil || (known == info) != isAdopted || !revision.differs(k.Owner, info, known) {
-					continue
-				}
-				live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
-				if apierrors.IsNotFound(err) {
-					continue
-				}
-				if err != nil {
-					return fmt.Errorf("reading %s: %w", refOf(info), err)
-				}
-				content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
-				if err != nil {
-					return err
-				}
-				before.Append(revision.appliedTo(info, content))
-				after.Append(info)
-			}
-			if len(after) == 0 {
+	for _, info := range target {
+		known := original.Get(info)
+		// If known is nil, the object did not exist a moment ago.
+		if known == nil || !left.differs(k.Owner, info, known) {
+			continue
+		}
+		live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", refOf(info), err)
+		}
+		reverts, err := k.revertsOf(left, info, known, live)
+		if err != nil {
+			return err
+		}
+		for _, revert := range reverts {
+			_, err := k.updateAll(kube.ResourceList{revert.baseline}, copyInfos(kube.ResourceList{info}),
+				func(original, target kube.ResourceList) (*kube.Result, error) {
+					return revert.update(original, target, false)
+				})
+			if err != nil && helmerr.Classify(err) == nil {
+				k.Log("not reverting the changes of a failed Helm revision in %s: %v", refOf(info), err)
 				continue
 			}
-			_, err := k.updateAll(before, copyInfos(after), func(original, target kube.ResourceList) (*kube.Result, error) {
-				return update(original, target, false)
-			})
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// revert is an update that reverts the changes of a failed revision in an object.
+type revert struct {
+	baseline *resource.Info
+	update   func(original, target kube.ResourceList, force bool) (*kube.Result, error)
+}
+
+// revertsOf returns the updates that revert the changes of failed revisions in an object. known is the object that Helm
+// compares with; it is nil or info itself if Helm adopts the object. live is the object in the cluster.
+func (k *Client) revertsOf(left leftObjects, info, known *resource.Info, live runtime.Object) ([]revert, error) {
+	object, err := meta.Accessor(live)
+	if err != nil {
+		return nil, err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return nil, err
+	}
+	update := k.Client.Update
+	isAdopted := known == nil || known == info
+	if isAdopted && !left.hasMade(info, stateOf(meta.AsPartialObjectMetadata(object))) {
+		// For a custom resource that a failed revision took over, Helm compared the object of this revision with itself.
+		// So only the object in the cluster shows what changes.
+		update = k.Client.UpdateThreeWayMerge
+	}
+	var found []revert
+	for _, revision := range left.revisions {
+		if revision.differs(k.Owner, info, known) {
+			found = append(found, revert{revision.appliedTo(info, content), update})
+		}
+	}
+	return found, nil
+}
+
+// differs reports whether one of the revisions may have set fields of an object, see [leftRevision].
+func (l leftObjects) differs(owner ReleaseName, info, known *resource.Info) bool {
+	return slices.ContainsFunc(l.revisions, func(revision leftRevision) bool { return revision.differs(owner, info, known) })
 }
 
 // differs reports whether a revision may have set fields of an object of the next manifest that Helm does not compare.

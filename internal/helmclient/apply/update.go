@@ -24,6 +24,19 @@ import (
 // updateFunc updates objects. original are the objects in the manifest of the previous revision.
 type updateFunc func(original, target kube.ResourceList) (*kube.Result, error)
 
+// guarded turns a panic of an update into an error. Helm calls updates in a goroutine of its own, where a panic would end
+// the manager. The computation of a patch panics for some manifests, for example with an empty item in a list.
+func guarded(update updateFunc) updateFunc {
+	return func(original, target kube.ResourceList) (result *kube.Result, err error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				result, err = &kube.Result{}, fmt.Errorf("cannot compare an object with the former Helm revision: %v", cause)
+			}
+		}()
+		return update(original, target)
+	}
+}
+
 // updateAll updates objects. An object that is being deleted, for example by an uninstallation that did not complete,
 // accepts the change and then disappears. So updateAll waits until such objects are gone, and updates all objects
 // again. The responses of the API server show these objects, so the check itself needs no request. It does not wait for
@@ -33,7 +46,7 @@ func (k *Client) updateAll(original, target kube.ResourceList, update updateFunc
 	var created kube.ResourceList
 	for {
 		k.Progress("applying " + plural.Count(len(target), "object", "objects"))
-		result, err := update(original, target)
+		result, err := guarded(update)(original, target)
 		result.Created = slices.Concat(created, result.Created)
 		deleting := result.Updated.Filter(func(info *resource.Info) bool {
 			return isDeletingNow(info, manifests[info])
