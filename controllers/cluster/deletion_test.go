@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -125,6 +126,22 @@ func withPauseBy(operation metav1.ManagedFieldsOperationType, fields string) *cl
 	cluster.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone", Operation: operation,
 		APIVersion: clusterv1.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}}
 	return cluster
+}
+
+// TestPauseApplier checks that a field manager that has applied the end of a pause does not count.
+func TestPauseApplier(t *testing.T) {
+	t.Parallel()
+	for paused, want := range map[bool]string{true: "someone", false: ""} {
+		cluster := withPauseBy(metav1.ManagedFieldsOperationApply, `{"f:spec":{"f:paused":{}}}`)
+		cluster.Spec.Paused = &paused
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := pauseApplier(&unstructured.Unstructured{Object: content}); got != want {
+			t.Errorf("paused %t: %q, want %q", paused, got, want)
+		}
+	}
 }
 
 func TestDeletionHold(t *testing.T) {

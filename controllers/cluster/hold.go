@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -70,15 +71,20 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 	if !apiutil.HoldOf(scope.cluster).IsOn() {
 		return nil
 	}
-	applier, err := r.pauseApplier(ctx, scope)
-	if err != nil {
+	// The cache has no managed fields.
+	live := apiutil.NewCluster()
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(scope.object), live)
+	if err := client.IgnoreNotFound(err); err != nil {
 		return err
 	}
+	applier := pauseApplier(live)
 	ended, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
 		cluster, err := apiutil.TypedCluster(object)
 		if err != nil || !apiutil.HoldOf(cluster).IsOn() {
 			return false, err
 		}
+		// After a conflict, the object is from the API server, too.
+		applier = cmp.Or(pauseApplier(object), applier)
 		setAnnotation(object, addonsv1.DeletionHoldAnnotation, apiutil.DeletionHoldOver)
 		if applier == "" {
 			unstructured.RemoveNestedField(object.Object, "spec", "paused")
@@ -109,16 +115,14 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 	return nil
 }
 
-// pauseApplier returns the field manager that has applied spec.paused of a Cluster; empty if there is none. HelmOp
-// never applies this field, and an applied value that HelmOp overwrites has no manager any more. So the manager applied
-// the field after the hold began. The cache has no managed fields, so pauseApplier reads the Cluster from the API
-// server.
-func (r *Reconciler) pauseApplier(ctx context.Context, scope *lifeScope) (string, error) {
-	live := apiutil.NewCluster()
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(scope.object), live); err != nil {
-		return "", client.IgnoreNotFound(err)
+// pauseApplier returns the field manager that has applied spec.paused of a Cluster with the value true; empty if there is
+// none. HelmOp never applies this field, and an applied value that HelmOp overwrites has no manager any more. So the
+// manager applied the field after the hold began.
+func pauseApplier(cluster *unstructured.Unstructured) string {
+	if isPaused, _, _ := unstructured.NestedBool(cluster.Object, "spec", "paused"); !isPaused {
+		return ""
 	}
-	for _, entry := range live.GetManagedFields() {
+	for _, entry := range cluster.GetManagedFields() {
 		if entry.Operation != metav1.ManagedFieldsOperationApply || entry.FieldsV1 == nil {
 			continue
 		}
@@ -127,10 +131,10 @@ func (r *Reconciler) pauseApplier(ctx context.Context, scope *lifeScope) (string
 			continue
 		}
 		if _, owns, _ := unstructured.NestedFieldNoCopy(fields, "f:spec", "f:paused"); owns {
-			return entry.Manager, nil
+			return entry.Manager
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // rejection returns the cause and what a user can do if the API server of a Cluster rejects the credentials because
