@@ -5,6 +5,7 @@ package watches
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"sync"
 	"time"
@@ -130,11 +131,15 @@ func (p *Pace) delay(ctx context.Context, helmOp ctrl.Request) time.Duration {
 		return SettleDelay
 	}
 	passes := p.helmOps[helmOp]
+	now := time.Now()
 	if passes == nil {
+		// After this time, the passes before the last one no longer count. The HelmOp may be deleted.
+		maps.DeleteFunc(p.helmOps, func(_ ctrl.Request, other *pacedPasses) bool {
+			return now.Sub(other.due) > soonPasses*maxChangeDelay
+		})
 		passes = &pacedPasses{budget: rate.NewLimiter(0, soonPasses)}
 		p.helmOps[helmOp] = passes
 	}
-	now := time.Now()
 	if wait := passes.due.Sub(now); wait > 0 {
 		return wait
 	}

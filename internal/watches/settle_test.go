@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -211,6 +212,23 @@ func TestSingleClusterIsServedSoon(t *testing.T) {
 				t.Errorf("%d passes before the last event, whose pass is due after %s", passes, last)
 			}
 			time.Sleep(soonPasses * maxChangeDelay)
+		}
+	})
+}
+
+// TestPaceForgetsHelmOps checks that a Pace does not keep HelmOps without events: they may be deleted.
+func TestPaceForgetsHelmOps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pace := NewPace(fleetOf(10000, 10000))
+		request := func(name string) ctrl.Request {
+			return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "fleet", Name: name}}
+		}
+		pace.delay(t.Context(), request("deleted"))
+		time.Sleep(2 * soonPasses * maxChangeDelay)
+		pace.delay(t.Context(), request("created"))
+		if len(pace.helmOps) != 1 {
+			t.Errorf("%d HelmOps, want the last one", len(pace.helmOps))
 		}
 	})
 }
