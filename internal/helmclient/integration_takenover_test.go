@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,12 +30,18 @@ func TestIntegrationObjectsTakenOverStay(t *testing.T) {
 	for name, test := range map[string]struct {
 		isFirst bool
 		policy  model.Policy
+		// isForgotten means that Helm has deleted the record of the attempt that created the object.
+		isForgotten bool
 		// change leads away from the failed revision.
 		change func(*releaseRun)
 		want   model.Action
 	}{
 		"revert": {want: model.ActionUpgrade,
 			change: func(run *releaseRun) { run.want("a1", helmtest.NewChart("1.0.0", own)) }},
+		"revert after many attempts": {isForgotten: true, want: model.ActionUpgrade,
+			change: func(run *releaseRun) { run.want("a1", helmtest.NewChart("1.0.0", own)) }},
+		"failed installation after many attempts": {isFirst: true, isForgotten: true, want: model.ActionUpgrade,
+			change: func(run *releaseRun) { run.want("a3", helmtest.NewChart("3.0.0", own)) }},
 		"rollback": {policy: helmtest.WithRollback, want: model.ActionRollback, change: func(*releaseRun) {}},
 		"failed installation": {isFirst: true, want: model.ActionUpgrade,
 			change: func(run *releaseRun) { run.want("a3", helmtest.NewChart("3.0.0", own)) }},
@@ -56,6 +64,9 @@ func TestIntegrationObjectsTakenOverStay(t *testing.T) {
 			run.failing(t, "a2", helmtest.NewChart("2.0.0", broken), action)
 			b.wantConfigMap("theirs", "new")
 			b.wantConfigMap("left", "1")
+			if test.isForgotten {
+				run.failUntilForgotten(t, b, "left")
+			}
 			test.change(run)
 			run.mustAct(t, run.later(t, 0), test.want)
 			if _, ok := b.configMapValue("theirs"); !ok {
@@ -63,6 +74,31 @@ func TestIntegrationObjectsTakenOverStay(t *testing.T) {
 			}
 			b.wantNoConfigMap("left")
 		})
+	}
+}
+
+// failUntilForgotten repeats failing upgrades until all records of failed revisions are younger than a ConfigMap.
+func (r *releaseRun) failUntilForgotten(t *testing.T, b *bench, configMap string) {
+	t.Helper()
+	r.options.Upgrade.MaxHistory = new(2)
+	unlimited := model.FailurePolicy{Retries: helmtest.Retries(-1)}
+	r.policy = model.Policy{Install: unlimited, Upgrade: unlimited}
+	made, err := b.kube.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), configMap, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		r.mustFail(t, r.later(t, time.Hour), model.ActionUpgrade)
+		list, err := b.kube.CoreV1().Secrets(b.namespace).List(t.Context(), metav1.ListOptions{
+			LabelSelector: model.HelmLabelStatus + "=" + release.StatusFailed.String()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(list.Items, func(record corev1.Secret) bool {
+			return !record.CreationTimestamp.After(made.CreationTimestamp.Time)
+		}) {
+			return
+		}
 	}
 }
 

@@ -90,8 +90,10 @@ func TestRecordFromLabels(t *testing.T) {
 		model.LabelFailures: "3", model.LabelRolledBackFrom: "f", model.LabelRollbackFailures: "2",
 		model.LabelTested: model.TestedPassed, model.LabelInterrupted: "true", model.LabelPostRenderDigest: "p",
 		model.LabelUnproven: "4", model.LabelNeverWorked: "true", model.LabelMayHaveWorked: "true",
+		model.LabelAttemptsSince: "1795176180",
 	})
 	record, _ = model.RecordFromLabels(labels)
+	want.AttemptsSince = time.Unix(1795176180, 0)
 	want.NeverWorked, want.MayHaveWorked = true, true
 	want.Unproven = 4
 	want.Failures, want.RolledBackFrom, want.RollbackFailures, want.Tested, want.Interrupted, want.PostRenderDigest = 3,
@@ -164,6 +166,7 @@ func TestRelabel(t *testing.T) {
 		model.LabelTested:         model.TestedFailed,
 		model.LabelRolledBackFrom: "r9", model.LabelRollbackFailures: "9", model.LabelInterrupted: "true",
 		model.LabelInterruptions: "9", model.LabelRequest: "q9", model.LabelUnproven: "2",
+		model.LabelAttemptsSince: "9",
 	}
 	ours := map[string]string{"team": "kept", model.LabelOwner: model.OwnerLabel(d.Owner), model.LabelReleaseUID: d.UID,
 		model.LabelRevision: "7"}
@@ -185,6 +188,8 @@ func TestRelabel(t *testing.T) {
 			[]map[string]string{ours, made, {model.LabelUnproven: "6"}}},
 		"rollback, unproven revision": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Unproven: 5}),
 			[]map[string]string{ours, target, returned, {model.LabelUnproven: "5"}}},
+		"attempts since a time": {records.AttemptLabels(d, decide.Decision{AttemptsSince: time.Unix(1795176180, 0)}),
+			[]map[string]string{ours, made, {model.LabelAttemptsSince: "1795176180"}}},
 		"may have worked": {records.AttemptLabels(d, decide.Decision{MayHaveWorked: true}),
 			[]map[string]string{ours, made, {model.LabelMayHaveWorked: "true"}}},
 		"retry requested": {records.AttemptLabels(d, decide.Decision{Request: "q1"}),

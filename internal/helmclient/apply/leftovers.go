@@ -160,8 +160,8 @@ func (l leftObjects) hasMade(info *resource.Info, observed *observedState) bool 
 		case !revision.objects.Contains(info):
 		case revision.Worked:
 			return true
-		case since.IsZero() || !revision.Since.IsZero() && revision.Since.Before(since):
-			since = revision.Since
+		default:
+			since = model.Earlier(since, revision.Since)
 		}
 	}
 	switch {

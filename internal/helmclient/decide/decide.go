@@ -121,6 +121,9 @@ type Decision struct {
 	// MayHaveWorked means that the release may have worked, but that its records do not show this. Act saves it in the new
 	// record.
 	MayHaveWorked bool
+	// AttemptsSince is when the first attempt at the desired state began that failed since the last success; zero if there
+	// is none. Act saves it in the new record.
+	AttemptsSince time.Time
 	// Keep is a revision that must stay in the history, even beyond the history limit, because a rollback may need it;
 	// zero if there is none.
 	Keep int
@@ -160,7 +163,7 @@ func Next(obs model.Observation, desired model.Desired, policy model.Policy, pas
 		Failures:      s.failures(),
 		Interruptions: s.interruptions(), Unproven: s.unproven(), Request: model.DigestLabel(past.Request),
 	}
-	d.Keep = s.keeps()
+	d.Keep, d.AttemptsSince = s.keeps(), s.attemptsSince()
 	d.MayHaveWorked = past.Worked && !slices.ContainsFunc(obs.Records, model.Record.WasApplied)
 	if desired.Return {
 		s = s.withoutRemediation()

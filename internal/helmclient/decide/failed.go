@@ -21,6 +21,21 @@ func (s situation) failures() int {
 	return max(s.past.Failures, s.newest.FailuresAt(s.desired))
 }
 
+// attemptsSince returns when the first attempt at the desired state began, of those that failed since the last success.
+// It returns zero if there is none. Each new record has this time, because Helm deletes old records.
+func (s situation) attemptsSince() time.Time {
+	var since time.Time
+	for _, record := range s.obs.Records {
+		if record.WasApplied() || release.Status(record.Status) == release.StatusUninstalled {
+			break
+		}
+		if record.MadeFrom(s.desired) {
+			since = model.Earlier(since, record.AttemptsSince)
+		}
+	}
+	return since
+}
+
 // unrecordedFailures returns the number of failed attempts that the caller counted. Attempts that ended while the chart
 // was rendered have no record.
 func (s situation) unrecordedFailures() int {

@@ -545,3 +545,40 @@ func TestDecideNeverUninstallsWhatWorked(t *testing.T) {
 	}
 	try(nil, 3)
 }
+
+// TestDecideKeepsTimeOfFirstAttempt checks that a new record gets the time of the first failed attempt at its state.
+func TestDecideKeepsTimeOfFirstAttempt(t *testing.T) {
+	t.Parallel()
+	at := func(minutes int) func(*model.Record) {
+		return func(r *model.Record) { r.AttemptsSince = helmtest.Now.Add(time.Duration(minutes) * time.Minute) }
+	}
+	other := func(r *model.Record) { r.ValuesDigest = "other" }
+	byHelm := func(r *model.Record) { r.LabelledRevision-- }
+	failed := func(revision int, change ...func(*model.Record)) model.Record {
+		return helmtest.Record("failed", revision, change...)
+	}
+	deployed := helmtest.Record("deployed", 2, at(1))
+	for name, tc := range map[string]struct {
+		records []model.Record
+		want    int
+	}{
+		"absent":              {nil, 0},
+		"deployed":            {[]model.Record{deployed}, 0},
+		"failed":              {[]model.Record{failed(4, at(4)), deployed}, 4},
+		"pending":             {[]model.Record{helmtest.Record("pending-upgrade", 4, at(4)), deployed}, 4},
+		"failed twice":        {[]model.Record{failed(4, at(3)), failed(3, at(4))}, 3},
+		"other state":         {[]model.Record{failed(4, at(4), other), deployed}, 0},
+		"other state between": {[]model.Record{failed(4, at(4), other), failed(3, at(3))}, 3},
+		"made by helm":        {[]model.Record{failed(4, at(4), byHelm), deployed}, 0},
+		"uninstalled":         {[]model.Record{helmtest.Record("uninstalled", 4, at(4)), failed(3, at(3))}, 0},
+	} {
+		want := time.Time{}
+		if tc.want > 0 {
+			want = helmtest.Now.Add(time.Duration(tc.want) * time.Minute)
+		}
+		got := Next(model.Observation{Records: tc.records}, helmtest.Desired(), model.Policy{}, model.Past{}, helmtest.Now)
+		if !got.AttemptsSince.Equal(want) {
+			t.Errorf("%s: %s, want %s", name, got.AttemptsSince, want)
+		}
+	}
+}

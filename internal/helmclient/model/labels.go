@@ -82,6 +82,11 @@ const (
 	// includes a margin to record the outcome. It is absent on records without a running action.
 	LabelDeadline = LabelPrefix + "deadline"
 
+	// LabelAttemptsSince holds the creation time of the first record of the same digests that failed since the last
+	// success, by the clock of the API server, in seconds since 1970. Helm may have deleted this record to limit the
+	// history. The label is absent on the first record.
+	LabelAttemptsSince = LabelPrefix + "attempts-since"
+
 	// LabelPayload holds the ID of the payload of a split record, see package records; absent on other records.
 	LabelPayload = LabelPrefix + "payload"
 
@@ -181,6 +186,13 @@ func SetCount(labels map[string]string, key string, count int) {
 	}
 }
 
+// SetTime sets a label to a time in seconds since 1970, unless the time is zero.
+func SetTime(labels map[string]string, key string, at time.Time) {
+	if !at.IsZero() {
+		labels[key] = strconv.FormatInt(at.Unix(), 10)
+	}
+}
+
 // RecordFromLabels decodes the labels of a release Secret. ok is false if they are not labels of a Helm release.
 func RecordFromLabels(labels map[string]string) (record Record, ok bool) {
 	revision := countIn(labels, HelmLabelVersion)
@@ -213,6 +225,7 @@ func RecordFromLabels(labels map[string]string) (record Record, ok bool) {
 
 		ManagementCluster: labels[LabelManagementCluster],
 		Deadline:          timeIn(labels, LabelDeadline),
+		AttemptsSince:     timeIn(labels, LabelAttemptsSince),
 		WrittenAt:         later(timeIn(labels, HelmLabelCreatedAt), timeIn(labels, HelmLabelModifiedAt)),
 	}, true
 }
@@ -229,6 +242,14 @@ func timeIn(labels map[string]string, key string) time.Time {
 // later returns the later of two times.
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// Earlier returns the earlier of two times. A zero time is unknown, so it does not count.
+func Earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a

@@ -117,6 +117,9 @@ type Record struct {
 	IsPointer bool
 	// Deadline is the latest end of the running action on the record, see [LabelDeadline]; zero if it is unknown.
 	Deadline time.Time
+	// AttemptsSince is when the first attempt at the same digests began after the last success, see [LabelAttemptsSince].
+	// Without a valid label, it is the creation time of the record; zero if this time is unknown.
+	AttemptsSince time.Time
 	// ChangedAt is when the record was last written, according to its metadata: the later of the times of the API server
 	// and of the process that wrote it.
 	ChangedAt time.Time

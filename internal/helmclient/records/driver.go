@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -254,8 +253,8 @@ func (d *RecordingDriver) sign(rls *release.Release) {
 // setDeadline labels a record with the latest end of the action, if the action on the record is running.
 func (d *RecordingDriver) setDeadline(rls *release.Release) {
 	delete(rls.Labels, model.LabelDeadline)
-	if rls.Info != nil && (rls.Info.Status.IsPending() || IsUninstalling(rls)) && !d.Deadline.IsZero() {
-		rls.Labels[model.LabelDeadline] = strconv.FormatInt(d.Deadline.Unix(), 10)
+	if rls.Info != nil && (rls.Info.Status.IsPending() || IsUninstalling(rls)) {
+		model.SetTime(rls.Labels, model.LabelDeadline, d.Deadline)
 	}
 }
 

@@ -25,6 +25,7 @@ func AttemptLabels(d model.Desired, decision decide.Decision) Relabel {
 		model.SetCount(labels, model.LabelFailures, decision.Failures)
 		model.SetCount(labels, model.LabelInterruptions, decision.Interruptions)
 		model.SetCount(labels, model.LabelUnproven, decision.Unproven)
+		model.SetTime(labels, model.LabelAttemptsSince, decision.AttemptsSince)
 		if decision.MayHaveWorked {
 			labels[model.LabelMayHaveWorked] = "true"
 		}

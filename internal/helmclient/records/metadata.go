@@ -35,6 +35,11 @@ func FromMetadata(object *metav1.ObjectMeta) (model.Record, bool) {
 		return model.Record{}, false
 	}
 	record.ID, record.ChangedAt, record.ServerTime = object.UID, changedAt(object, record.WrittenAt), serverTime(object)
+	since := object.CreationTimestamp.Time
+	if record.Authentic() {
+		since = model.Earlier(since, record.AttemptsSince)
+	}
+	record.AttemptsSince = since
 	return record, true
 }
 

@@ -4,12 +4,14 @@
 package records
 
 import (
+	"maps"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 func TestChangedAt(t *testing.T) {
@@ -41,5 +43,32 @@ func TestChangedAt(t *testing.T) {
 				t.Errorf("the time of the server is %s", got)
 			}
 		})
+	}
+}
+
+// TestAttemptsSince checks that the time in the label of a record counts only if HelmOp wrote it for this revision.
+func TestAttemptsSince(t *testing.T) {
+	t.Parallel()
+	created := metav1.NewTime(helmtest.Now.Truncate(time.Second))
+	before, after := created.Add(-time.Hour), created.Add(time.Hour)
+	for name, tc := range map[string]struct {
+		labelled time.Time
+		revision string
+		want     time.Time
+	}{
+		"first attempt":             {time.Time{}, "7", created.Time},
+		"later attempt":             {before, "7", before},
+		"clock of another server":   {after, "7", created.Time},
+		"copied by an upgrade":      {before, "6", created.Time},
+		"without number in a label": {before, "", created.Time},
+	} {
+		labels := model.DesiredLabels(helmtest.Desired())
+		maps.Copy(labels, map[string]string{model.HelmLabelOwner: "helm", model.HelmLabelVersion: "7",
+			model.LabelRevision: tc.revision})
+		model.SetTime(labels, model.LabelAttemptsSince, tc.labelled)
+		record, ok := FromMetadata(&metav1.ObjectMeta{Labels: labels, CreationTimestamp: created})
+		if !ok || !record.AttemptsSince.Equal(tc.want) {
+			t.Errorf("%s: %s, %t; want %s", name, record.AttemptsSince, ok, tc.want)
+		}
 	}
 }

@@ -123,7 +123,7 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 		if isKnown && record.Manifest == "" {
 			if at >= 0 {
 				same := &found.Revisions[at]
-				same.Worked, same.Since = same.Worked || apply.Worked(record), since
+				same.Worked, same.Since = same.Worked || apply.Worked(record), model.Earlier(same.Since, since)
 			}
 			continue
 		}
@@ -156,8 +156,8 @@ func isBaseline(history []*release.Release, decision decide.Decision) bool {
 	})
 }
 
-// recordTimes returns when the records of a release were created, by the names of their Secrets. It sends no request,
-// because the history was read before.
+// recordTimes returns [model.Record].AttemptsSince of the records of a release, by the names of their Secrets. It sends
+// no request, because the history was read before.
 func (s *Session) recordTimes(name string) (map[string]time.Time, error) {
 	if s.Records == nil {
 		return nil, nil
@@ -168,7 +168,8 @@ func (s *Session) recordTimes(name string) (map[string]time.Time, error) {
 	}
 	times := make(map[string]time.Time, len(objects))
 	for i := range objects {
-		times[objects[i].Name] = objects[i].CreationTimestamp.Time
+		record, _ := records.FromMetadata(&objects[i].ObjectMeta)
+		times[objects[i].Name] = record.AttemptsSince
 	}
 	return times, nil
 }
