@@ -160,6 +160,24 @@ func TestIntegrationObjectBecomesHook(t *testing.T) {
 	b.wantConfigMap("first", "hook")
 }
 
+// TestIntegrationObjectIsNoLongerHook checks that an upgrade deletes an object that was once a hook, and then an object
+// of the manifest. Its annotation of the hook stays in the cluster.
+func TestIntegrationObjectIsNoLongerHook(t *testing.T) {
+	b := newBench(t)
+	own := map[string]string{"value.yaml": helmtest.ValueConfigMap}
+	run := b.newRun(helmtest.NewChart("1.0.0", with(own, "first.yaml",
+		hook("ConfigMap", "first", "pre-install", "data: {key: hook}\n"))), map[string]any{"cidr": "1"})
+	run.options.Upgrade.TakeOwnership = true
+	run.mustSettle(t)
+	run.want("a2", helmtest.NewChart("2.0.0", with(own, "first.yaml", helmtest.ConfigMap("first", "manifest"))))
+	run.mustSettle(t)
+	b.wantConfigMap("first", "manifest")
+	b.newProcess(run) // It does not know the version of the object, so it reads the object.
+	run.want("a3", helmtest.NewChart("3.0.0", own))
+	run.mustSettle(t)
+	b.wantNoConfigMap("first")
+}
+
 // TestIntegrationHookKeepsObjectOfOtherRelease checks that a hook does not delete an object of another release that has
 // its name.
 func TestIntegrationHookKeepsObjectOfOtherRelease(t *testing.T) {

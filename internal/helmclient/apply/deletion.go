@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,7 +30,7 @@ type Deletion struct {
 	Policy metav1.DeletionPropagation
 	// obeysKeepPolicy keeps objects whose annotation in the cluster has the keep policy. When a whole release is
 	// uninstalled, Helm has already excluded such objects by the annotation in the manifest. obeysKeepPolicy also keeps
-	// objects that a hook has created: the chart may have changed an object of the manifest to a hook.
+	// objects that a hook of this action has created: the chart may have changed an object of the manifest to a hook.
 	obeysKeepPolicy bool
 }
 
@@ -136,8 +135,7 @@ func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *obser
 			k.Log("not deleting %s %q: %s", info.Mapping.GroupVersionKind.Kind, info.Name, why)
 			return nil
 		}
-		if how.obeysKeepPolicy && (inventory.IsKept(observed.annotations) ||
-			observed.annotations[release.HookAnnotation] != "") {
+		if how.obeysKeepPolicy && (inventory.IsKept(observed.annotations) || k.hooks[refOf(info)].uid == observed.uid) {
 			return nil
 		}
 		_, err := deleteIn(info, how.Policy, observed.uid, observed.version)
