@@ -94,10 +94,13 @@ func IsRetrying(child *addonsv1.HelmOpRelease) bool {
 }
 
 // IsUnderWay reports whether a release that is not Ready becomes Ready without a change in its Cluster or by a user. A
-// release whose last attempt with its current spec failed is not under way, because all its attempts may fail.
+// release whose last attempt with its current spec failed is not under way, because all its attempts may fail. A release
+// whose chart cannot be pulled is not under way if a user may have to act, for example to renew a password.
 func IsUnderWay(child *addonsv1.HelmOpRelease) bool {
 	health, _ := Health(child)
-	return health == rollout.HealthProgressing && !hasFailed(child) && child.DeletionTimestamp.IsZero() &&
+	ready := conditions.Get(child, addonsv1.ReadyCondition)
+	mayNeedUser := ready != nil && ready.ObservedGeneration == child.Generation && !reasons.IsPassing(ready.Reason)
+	return health == rollout.HealthProgressing && !mayNeedUser && !hasFailed(child) && child.DeletionTimestamp.IsZero() &&
 		!conditions.IsTrue(child, addonsv1.PausedCondition) &&
 		conditions.GetReason(child, addonsv1.ReadyCondition) != addonsv1.ControlPlaneNotInitializedReason
 }

@@ -224,12 +224,19 @@ func TestIsUnderWay(t *testing.T) {
 		change func(*addonsv1.HelmOpRelease)
 		want   bool
 	}{
-		"new":                           {func(r *addonsv1.HelmOpRelease) { r.Status.Conditions = nil }, true},
-		"ready":                         {nil, false},
-		"new spec":                      {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, true},
-		"updating":                      {notReady(addonsv1.UpdatingReason), true},
-		"waits for dependencies":        {notReady(addonsv1.WaitingForDependenciesReason), true},
-		"failed":                        {notReady(addonsv1.InstallFailedReason), false},
+		"new":                    {func(r *addonsv1.HelmOpRelease) { r.Status.Conditions = nil }, true},
+		"ready":                  {nil, false},
+		"new spec":               {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, true},
+		"updating":               {notReady(addonsv1.UpdatingReason), true},
+		"waits for dependencies": {notReady(addonsv1.WaitingForDependenciesReason), true},
+		"failed":                 {notReady(addonsv1.InstallFailedReason), false},
+		"registry unreachable":   {notReady(addonsv1.RegistryUnreachableReason), true},
+		"password refused":       {notReady(addonsv1.RegistryAuthenticationFailedReason), false},
+		"artifact not found":     {notReady(addonsv1.ArtifactNotFoundReason), false},
+		"artifact not found for an earlier spec": {func(r *addonsv1.HelmOpRelease) {
+			report.SetNotReady(r, addonsv1.ArtifactNotFoundReason, "")
+			r.Generation++
+		}, true},
 		"tried again":                   {retried(2), false},
 		"an earlier spec failed":        {retried(1), true},
 		"unreachable":                   {func(r *addonsv1.HelmOpRelease) { report.Unreachable(r, "no answer") }, false},
