@@ -94,8 +94,8 @@ func IsRetrying(child *addonsv1.HelmOpRelease) bool {
 }
 
 // IsUnderWay reports whether a release that is not Ready becomes Ready without a change in its Cluster or by a user. A
-// release whose last attempt with its current spec failed is not under way, because all its attempts may fail. A release
-// whose chart cannot be pulled is not under way if a user may have to act, for example to renew a password.
+// release whose last attempt with its current spec failed is not under way, because all its attempts may fail. If a
+// chart cannot be pulled, its release is not under way if a user may have to act, for example to renew a password.
 func IsUnderWay(child *addonsv1.HelmOpRelease) bool {
 	health, _ := Health(child)
 	ready := conditions.Get(child, addonsv1.ReadyCondition)
