@@ -101,15 +101,20 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 const crowd, crowdPatience = 50, 10 * time.Minute
 
 // silentWait returns how long a release without a slot does not report that it waits; 0 if it must report. When a fleet
-// is installed, nearly all new releases wait for some minutes, and these reports would be a sixth of all writes. A
-// release that may adopt a release of another owner always reports: until its status has the observed state, its wave
-// does not pass.
+// is installed, nearly all new releases wait for some minutes, and these reports would be a sixth of all writes.
 func (r *Reconciler) silentWait(p *releasePass) time.Duration {
-	if p.policy.TakeOwnership || conditions.Has(p.before, addonsv1.ReadyCondition) || r.slots.Waiting() < crowd {
+	if p.mayHoldWave() || conditions.Has(p.before, addonsv1.ReadyCondition) || r.slots.Waiting() < crowd {
 		return 0
 	}
 	// The clock of the API server may be ahead.
 	return max(0, min(crowdPatience, p.before.CreationTimestamp.Add(crowdPatience).Sub(r.now())))
+}
+
+// mayHoldWave reports whether the wave of a new release does not pass until the status has the observed state, see
+// [rolloutstate.SetAdoption]: the release may adopt a release of another owner, or of a lost HelmOpRelease.
+func (p *releasePass) mayHoldWave() bool {
+	hasWaves := p.helmOp != nil && p.helmOp.Spec.Rollout != nil && len(p.helmOp.Spec.Rollout.Waves) > 0
+	return p.policy.TakeOwnership || hasWaves && apiutil.RevisionOf(p.release) == 1
 }
 
 // perform runs the action of a decision, and records and reports the result. The caller has a slot.

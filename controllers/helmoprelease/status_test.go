@@ -240,7 +240,7 @@ func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 
 // TestNewReleaseInCrowdWaitsInSilence checks that a new release in a long queue for slots does not write that it waits,
 // but only for ten minutes. A release that has reported something before writes it at once, and so does a release that
-// may adopt a release of another owner: its wave waits for its state.
+// may adopt a release of another owner or of a lost HelmOpRelease: its wave waits for its state.
 func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)
@@ -251,22 +251,34 @@ func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
 	}
 	adopting := created(0)
 	adopting.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: ptr.To(true)}
+	ofRevision := func(number int64) *addonsv1.HelmOpRelease {
+		release := created(0)
+		release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: number}
+		return release
+	}
+	plain := &addonsv1.HelmOp{}
+	withWaves := &addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{
+		Rollout: &addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "canary"}}}}}
 	for name, tc := range map[string]struct {
 		// waiting is the number of other releases in the queue.
 		waiting int
 		release *addonsv1.HelmOpRelease
 		// silent is when the next pass is due; 0 if the release reports its wait.
 		silent time.Duration
+		helmOp *addonsv1.HelmOp
 	}{
-		"a short queue":            {crowd - 2, created(0), 0},
-		"a crowd":                  {crowd, created(0), crowdPatience},
-		"a crowd, later":           {crowd, created(crowdPatience / 4), crowdPatience * 3 / 4},
-		"a crowd, nine minutes":    {crowd, created(9 * time.Minute), time.Minute},
-		"a crowd, ten minutes":     {crowd, created(10 * time.Minute), 0},
-		"a crowd, and much later":  {crowd, created(time.Hour), 0},
-		"an API server in advance": {crowd, created(-time.Hour), crowdPatience},
-		"it has reported before":   {crowd, reported, 0},
-		"it may adopt a release":   {crowd, adopting, 0},
+		"a short queue":            {crowd - 2, created(0), 0, nil},
+		"a crowd":                  {crowd, created(0), crowdPatience, nil},
+		"a crowd, later":           {crowd, created(crowdPatience / 4), crowdPatience * 3 / 4, nil},
+		"a crowd, nine minutes":    {crowd, created(9 * time.Minute), time.Minute, nil},
+		"a crowd, ten minutes":     {crowd, created(10 * time.Minute), 0, nil},
+		"a crowd, and much later":  {crowd, created(time.Hour), 0, nil},
+		"an API server in advance": {crowd, created(-time.Hour), crowdPatience, nil},
+		"it has reported before":   {crowd, reported, 0, nil},
+		"it may adopt a release":   {crowd, adopting, 0, nil},
+		"first HelmOp revision":    {crowd, ofRevision(1), crowdPatience, plain},
+		"and it has waves":         {crowd, ofRevision(1), 0, withWaves},
+		"a later HelmOp revision":  {crowd, ofRevision(2), crowdPatience, withWaves},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -276,8 +288,8 @@ func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
 				taken.Acquire(slots.Claim{Release: other, Cluster: "busy", HelmOp: "busy"})
 			}
 			r := &Reconciler{slots: taken, images: preflight.New(nil, 1), now: func() time.Time { return now }}
-			p := &releasePass{releaseScope: &releaseScope{release: tc.release, before: tc.release.DeepCopy()},
-				policy: releasespec.PolicyOf(&tc.release.Spec)}
+			p := &releasePass{releaseScope: &releaseScope{release: tc.release, before: tc.release.DeepCopy(),
+				helmOp: tc.helmOp}, policy: releasespec.PolicyOf(&tc.release.Spec)}
 			// The second pass finds the release itself in the queue.
 			for range 2 {
 				result, err := r.act(t.Context(), p, decide.Decision{Action: model.ActionRollback})
