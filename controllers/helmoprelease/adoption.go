@@ -12,12 +12,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasememory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 )
 
 // adoptionWait is how long an uninstallation waits for the adoption by another HelmOp. An adoption takes seconds,
-// unless something holds it, for example a dependency. A longer wait would keep a release that no HelmOp may want.
+// unless something holds it, for example a dependency. A longer wait would keep a release that the user may want to
+// remove.
 const adoptionWait = 30 * time.Second
+
+// adoptionLimit is how long an uninstallation waits if a concurrency limit or the rollout delays the adoption. When a
+// fleet passes from one HelmOp to another, most adoptions wait for some minutes.
+const adoptionLimit = 10 * time.Minute
 
 // decideUninstall decides about a release under deletion. If another HelmOp is about to adopt the release, the
 // uninstallation waits. Otherwise, a Cluster that passes from one HelmOp to the other would have no release until the
@@ -26,27 +33,46 @@ const adoptionWait = 30 * time.Second
 func (r *Reconciler) decideUninstall(ctx context.Context, scope *releaseScope, observation model.Observation,
 	desired model.Desired,
 ) decide.Decision {
-	now, since := r.now(), &r.memoryOf(scope.release).AdoptionAwaited
+	now, wait := r.now(), &r.memoryOf(scope.release).Adoption
 	decision := decide.Uninstall(observation, desired, model.Policy{PendingTimeout: releasespec.PendingTimeout}, now)
 	var adopter *addonsv1.HelmOpRelease
 	if decision.Reason == decide.ReasonUninstall && !scope.isClusterDeleting() {
 		adopter = r.adopterOf(ctx, scope.release)
 	}
 	if adopter == nil {
-		*since = time.Time{}
+		*wait = releasememory.AdoptionWait{}
 		return decision
 	}
-	if since.IsZero() {
-		*since = now
-	}
-	end := since.Add(adoptionWait)
+	end := adoptionEnd(wait, adopter, now)
 	if rest := end.Sub(now); rest > 0 {
 		next, _ := releasespec.DesiredOf(adopter)
-		decision.Action, decision.RequeueAfter, decision.NextTryAt = model.ActionWait, rest, end
+		decision.Action, decision.NextTryAt = model.ActionWait, end
+		// No event enqueues the HelmOpRelease when the adopter gets its slot or fails.
+		decision.RequeueAfter = min(rest, adoptionWait)
 		decision.Message = fmt.Sprintf("The uninstallation waits until %s at the latest, because HelmOp %q selects the "+
 			"Cluster and may adopt the release (install.takeOwnership)", end.UTC().Format(time.RFC3339), next.Owner)
 	}
 	return decision
+}
+
+// adoptionEnd updates the wait for an adoption, and returns its end. adoptionWait begins when the adopter no longer
+// waits for its turn.
+func adoptionEnd(wait *releasememory.AdoptionWait, adopter *addonsv1.HelmOpRelease, now time.Time) time.Time {
+	if wait.Since.IsZero() {
+		wait.Since = now
+	}
+	limit := wait.Since.Add(adoptionLimit)
+	if releasestatus.AwaitsTurn(adopter) {
+		wait.AllowedSince = time.Time{}
+		return limit
+	}
+	if wait.AllowedSince.IsZero() {
+		wait.AllowedSince = now
+	}
+	if end := wait.AllowedSince.Add(adoptionWait); end.Before(limit) {
+		return end
+	}
+	return limit
 }
 
 // adopterOf returns the HelmOpRelease of another HelmOp that adopts the release of a HelmOpRelease when it finds the

@@ -15,8 +15,11 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
 // claimOf returns the HelmOpRelease of a HelmOp in Cluster "one". The HelmOp takes ownership of release "cni".
@@ -28,6 +31,13 @@ func claimOf(helmOp string) *addonsv1.HelmOpRelease {
 	claim.Spec.Release = addonsv1.ReleaseIdentity{Name: "cni", Namespace: "kube-system"}
 	claim.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: new(true)}
 	return claim
+}
+
+// ownedBy returns the records of a release that a HelmOpRelease has installed.
+func ownedBy(release *addonsv1.HelmOpRelease) model.Observation {
+	desired, _ := releasespec.DesiredOf(release)
+	return model.Observation{Records: []model.Record{{Revision: 1, LabelledRevision: 1, Status: model.StatusDeployed,
+		Owner: desired.Owner, UID: desired.UID}}}
 }
 
 // TestUninstallationWaitsForAdoption checks that an uninstallation waits for a HelmOp that is about to adopt the
@@ -64,6 +74,7 @@ func TestUninstallationWaitsForAdoption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			former, next := claimOf("former"), claimOf("next")
+			report.SetNotReady(next, addonsv1.UpdatingReason, "The chart is installed")
 			scope := &releaseScope{release: former, cluster: &clusterv1.Cluster{}}
 			if tc.change != nil {
 				tc.change(next, scope)
@@ -75,9 +86,7 @@ func TestUninstallationWaitsForAdoption(t *testing.T) {
 				owner = next
 			}
 			desired, _ := releasespec.DesiredOf(former)
-			owned, _ := releasespec.DesiredOf(owner)
-			observation := model.Observation{Records: []model.Record{{Revision: 1, LabelledRevision: 1,
-				Status: model.StatusDeployed, Owner: owned.Owner, UID: owned.UID}}}
+			observation := ownedBy(owner)
 			decision := r.decideUninstall(t.Context(), scope, observation, desired)
 			if decision.Action != tc.want {
 				t.Fatalf("got %+v", decision)
@@ -95,6 +104,66 @@ func TestUninstallationWaitsForAdoption(t *testing.T) {
 			if decision = r.decideUninstall(t.Context(), scope, observation, desired); decision.Action != model.ActionUninstall {
 				t.Errorf("after %s: %+v", adoptionWait, decision)
 			}
+		})
+	}
+}
+
+// TestUninstallationWaitsForTurnOfAdopter checks that the short wait for an adoption begins when the adopter no longer
+// waits for a slot or its rollout, and that this wait has a limit, too.
+func TestUninstallationWaitsForTurnOfAdopter(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(next *addonsv1.HelmOpRelease)
+		waits  bool
+	}{
+		"no pass yet": {waits: true, change: func(*addonsv1.HelmOpRelease) {}},
+		"no slot": {waits: true, change: func(next *addonsv1.HelmOpRelease) {
+			releasestatus.WaitingForSlot(next, decide.Decision{})
+		}},
+		"its wave has not begun": {waits: true, change: func(next *addonsv1.HelmOpRelease) {
+			releasestatus.NotReleased(next, addonsv1.AdoptionPendingReason, adoptionPending)
+		}},
+		"it is paused": {change: func(next *addonsv1.HelmOpRelease) { report.SetPaused(next, true, "") }},
+		"it failed, and has no slot": {change: func(next *addonsv1.HelmOpRelease) {
+			releasestatus.NotReleased(next, addonsv1.UpgradeFailedReason, "No")
+			releasestatus.WaitingForSlot(next, decide.Decision{Failures: 1})
+		}},
+		"a dependency": {change: func(next *addonsv1.HelmOpRelease) {
+			report.SetNotReady(next, addonsv1.WaitingForDependenciesReason, "HelmOp cni is not Ready")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			former, next := claimOf("former"), claimOf("next")
+			tc.change(next)
+			now := controllertest.Noon
+			r := &Reconciler{client: controllertest.StoreOf(t, former, next), now: func() time.Time { return now }}
+			scope := &releaseScope{release: former, cluster: &clusterv1.Cluster{}}
+			desired, _ := releasespec.DesiredOf(former)
+			expect := func(after time.Duration, want model.Action) {
+				t.Helper()
+				now = controllertest.Noon.Add(after)
+				decision := r.decideUninstall(t.Context(), scope, ownedBy(former), desired)
+				if decision.Action != want || decision.RequeueAfter > adoptionWait {
+					t.Errorf("after %s: %+v", after, decision)
+				}
+			}
+			expect(0, model.ActionWait)
+			if !tc.waits {
+				expect(adoptionWait, model.ActionUninstall)
+				return
+			}
+			expect(adoptionWait+time.Second, model.ActionWait)
+			report.SetNotReady(next, addonsv1.UpdatingReason, "The release is adopted")
+			r.client = controllertest.StoreOf(t, former, next)
+			expect(time.Minute, model.ActionWait)
+			expect(time.Minute+adoptionWait-time.Second, model.ActionWait)
+			expect(time.Minute+adoptionWait, model.ActionUninstall)
+			next.Status.Conditions = nil
+			tc.change(next)
+			r.client = controllertest.StoreOf(t, former, next)
+			expect(adoptionLimit-time.Second, model.ActionWait)
+			expect(adoptionLimit, model.ActionUninstall)
 		})
 	}
 }

@@ -54,9 +54,18 @@ type Memory struct {
 	// Removed is the UID of the HelmOpRelease whose finalizer this process has removed; empty if there is none.
 	Removed types.UID
 
-	// AdoptionAwaited is the time since which an uninstallation waits for the adoption by another HelmOp; zero if it does
-	// not wait.
-	AdoptionAwaited time.Time
+	// Adoption is the wait of an uninstallation for the adoption by another HelmOp.
+	Adoption AdoptionWait
+}
+
+// AdoptionWait is the wait of an uninstallation for the adoption by another HelmOp.
+type AdoptionWait struct {
+	// Since is when the wait began; zero if the uninstallation does not wait.
+	Since time.Time
+
+	// AllowedSince is the time since which the other HelmOp can adopt the release; zero while a concurrency limit or its
+	// rollout delays the adoption.
+	AllowedSince time.Time
 }
 
 // DropObjects drops the memory of the release's objects. The other fields stay: the delay after a failure, the failed

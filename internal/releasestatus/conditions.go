@@ -42,6 +42,20 @@ func HasFailed(release *addonsv1.HelmOpRelease) bool {
 // causes one write.
 const slotWait = "waits for a slot: the concurrency limit of the manager is reached"
 
+// releaseSlotWait is the message of a release without a failure that waits for a slot.
+const releaseSlotWait = "The release " + slotWait
+
+// AwaitsTurn reports whether a release only waits for its turn: for its first pass, for a slot or for the rollout. A
+// paused or failed release does not wait for its turn.
+func AwaitsTurn(release *addonsv1.HelmOpRelease) bool {
+	if conditions.IsTrue(release, addonsv1.PausedCondition) {
+		return false
+	}
+	ready := conditions.Get(release, addonsv1.ReadyCondition)
+	return ready == nil || ready.Reason == addonsv1.AdoptionPendingReason ||
+		ready.Reason == addonsv1.UpdatingReason && ready.Message == releaseSlotWait
+}
+
 // WaitingForSlot reports that the action of a decision waits for a slot. A release that is Ready with its current spec
 // stays Ready, and a failed release keeps its reason. Other causes do not apply any more: the action only needs a slot.
 func WaitingForSlot(release *addonsv1.HelmOpRelease, decision decide.Decision) {
@@ -54,7 +68,7 @@ func WaitingForSlot(release *addonsv1.HelmOpRelease, decision decide.Decision) {
 		reason, ok = StandingReason(release, decision), true
 	}
 	if !ok {
-		report.SetNotReady(release, addonsv1.UpdatingReason, "The release "+slotWait)
+		report.SetNotReady(release, addonsv1.UpdatingReason, releaseSlotWait)
 		return
 	}
 	message := "The next try " + slotWait
