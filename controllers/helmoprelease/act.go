@@ -311,6 +311,7 @@ func (r *Reconciler) uninstallRelease(ctx context.Context, p *releasePass) (*ctr
 
 func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target model.Target) (ctrl.Result, error) {
 	release := scope.release
+	r.memoryOf(release).Adoption = scope.adoption
 	desired, options := releasespec.DesiredOf(release)
 	options.Uninstall = currentUninstallOptions(scope, options.Uninstall)
 	var err error

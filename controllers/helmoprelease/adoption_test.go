@@ -4,6 +4,7 @@
 package helmoprelease
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -164,6 +167,47 @@ func TestUninstallationWaitsForTurnOfAdopter(t *testing.T) {
 			r.client = controllertest.StoreOf(t, former, next)
 			expect(adoptionLimit-time.Second, model.ActionWait)
 			expect(adoptionLimit, model.ActionUninstall)
+		})
+	}
+}
+
+// TestEarlyEndEndsWaitForAdoption checks that a wait for an adoption begins again after a pass that does not reach the
+// uninstallation: what blocks it may block the adopter, too. A failed uninstallation continues the wait.
+func TestEarlyEndEndsWaitForAdoption(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		isPaused  bool
+		connected error
+		want      time.Time
+	}{
+		"paused":      {isPaused: true},
+		"unreachable": {connected: errors.New("no connection")},
+		"failed":      {want: controllertest.Noon},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewReleaseBench(t)
+			owner := metav1.GetControllerOf(b.Release)
+			b.HelmOp = nil
+			b.Cluster.Namespace, b.Cluster.Spec.Paused = b.Release.Namespace, &tc.isPaused
+			b.Release.Spec.ClusterRef.Namespace = ""
+			b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
+			b.Release.DeletionTimestamp = new(metav1.NewTime(controllertest.Noon))
+			b.Release.Annotations = map[string]string{addonsv1.DeletionAdmittedAnnotation: string(owner.UID)}
+			r := benchReconciler(b)
+			r.now, r.engine = func() time.Time { return controllertest.Noon }, &seenVersions{}
+			r.watcher, r.kubeconfigs = forgettingWatcher{forgetting: &forgetting{}}, controllertest.StoreOf(t)
+			r.clusters = linkMadeMeanwhile{err: tc.connected, failures: 1}
+			release, key := &addonsv1.HelmOpRelease{}, client.ObjectKeyFromObject(b.Release)
+			if err := r.client.Get(t.Context(), key, release); err != nil {
+				t.Fatal(err)
+			}
+			r.memoryOf(release).Adoption.Since = controllertest.Noon
+			// The management cluster has no Namespace kube-system, so the uninstallation fails.
+			_, err := r.reconcile(t.Context(), ctrl.Request{NamespacedName: key}, release)
+			if got := r.memoryOf(release).Adoption.Since; !got.Equal(tc.want) || (err != nil) == tc.want.IsZero() {
+				t.Errorf("the wait began at %s, want %s; error %v", got, tc.want, err)
+			}
 		})
 	}
 }

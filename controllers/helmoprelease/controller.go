@@ -130,6 +130,9 @@ type releaseScope struct {
 	// addFinalizer, takeOverAfterMove and act.
 	leavesStatus bool
 
+	// adoption is the wait for an adoption from the pass before. Set by reconcile.
+	adoption releasememory.AdoptionWait
+
 	// trace collects the steps of the pass; nil if the release is not traced. Set by reconcile.
 	trace *tracing.Pass
 }
@@ -193,6 +196,10 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 		return ctrl.Result{}, nil
 	}
 	scope.before = release.DeepCopy()
+	if known := r.memories.Known(req.NamespacedName); known != nil {
+		// A pass that does not reach the uninstallation ends the wait for an adoption: the adopter may be held, too.
+		scope.adoption, known.Adoption = known.Adoption, releasememory.AdoptionWait{}
+	}
 	// A pass that ends before keepNextTry waits for something that has no time.
 	release.Status.NextTryAt = metav1.Time{}
 	scope.trace = r.tracer.PassOver(release, func() *tracing.Memory { return &r.memoryOf(release).Trace }, r.now)
