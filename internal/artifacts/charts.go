@@ -242,12 +242,18 @@ func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact
 // urlsOf returns the URLs that may have an artifact. An older HelmOp revision keeps the URL that the source had when
 // the revision was created. If all artifacts were copied to another registry and the source names this registry now,
 // their digests are the same and there is no new revision. The former registry may be gone, and the access settings are
-// those of the present source. So the present URL is first.
+// those of the present source. So the present URL is first. A chart repository and an OCI registry never have the same
+// digest: it is the digest of an archive or of a manifest.
 func urlsOf(artifact *addonsv1.ResolvedArtifact, helmOp *addonsv1.HelmOp) []string {
-	return slices.Compact([]string{apiutil.ArtifactURL(&helmOp.Spec.Source), artifact.URL})
+	present := apiutil.ArtifactURL(&helmOp.Spec.Source)
+	if chartrepo.IsURL(present) != chartrepo.IsURL(artifact.URL) {
+		return []string{artifact.URL}
+	}
+	return slices.Compact([]string{present, artifact.URL})
 }
 
-// fetch pulls an artifact into the store from the first of the URLs that has it, and loads it.
+// fetch pulls an artifact into the store from the first of the URLs that has it, and loads it. If the store has the
+// manifest, any URL returns it. Only the pull of the layers then shows whether the URL has the artifact.
 func (c *Charts) fetch(ctx context.Context, urls []string, artifact *addonsv1.ResolvedArtifact, tenant string,
 	access oci.Access, policy *verification.Policy,
 ) (content *oci.Content, err error) {
@@ -257,21 +263,27 @@ func (c *Charts) fetch(ctx context.Context, urls []string, artifact *addonsv1.Re
 			found, failure = c.fetchFrom(ctx, url, artifact.Digest, access, policy)
 		}
 		if failure == nil {
-			content, err = found, nil
-			break
+			failure = c.load(ctx, found, artifact, tenant, policy)
+			if ofPull := (*ocierr.Error)(nil); !errors.As(failure, &ofPull) {
+				return found, failure // another URL has the same chart
+			}
 		}
 		// A URL that does not have the artifact is not the cause if another URL fails for another reason.
 		if err == nil || errors.Is(err, ocierr.ErrNotFound) || errors.Is(err, verification.ErrUnsigned) {
 			err = failure
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
+	return nil, err
+}
+
+// load pulls the layers of an artifact into the store, and puts its chart into the cache.
+func (c *Charts) load(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact, tenant string,
+	policy *verification.Policy,
+) error {
 	source := bundleSource(content, artifact, tenant, policy, content.ReadLayer)
 	source.PullLayer = func(ctx context.Context, layer int) error { return content.PullLayer(ctx, content.Layers[layer]) }
-	_, err = c.loader.Chart(ctx, source)
-	return content, err
+	_, err := c.loader.Chart(ctx, source)
+	return err
 }
 
 // computesDigest reports whether a chart repository has the artifact under its version. The index of a chart repository

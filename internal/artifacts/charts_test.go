@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,6 +143,65 @@ func TestArtifactOfFormerSource(t *testing.T) {
 		if tc.err == nil && (content == nil || content.URL != tc.want) {
 			t.Errorf("%s: pulled %+v, want the artifact of %s", name, content, tc.want)
 		}
+	}
+}
+
+// TestBrokenPullFromFormerSource has an artifact that is only in the former repository. Its layer breaks off after its
+// manifest is in the store: the next attempt must not take the stored manifest as proof that the new repository has the
+// layer.
+func TestBrokenPullFromFormerSource(t *testing.T) {
+	t.Parallel()
+	r, err := registry.Start(t.Context(), registry.Options{Dir: t.TempDir(), Implementation: registry.InProcess,
+		Auth: registry.AuthNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	pushed, err := r.PushChart(t.Context(), "former", "1.0.0", registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: former\nversion: 1.0.0\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	registries, err := oci.New(oci.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(registries.Close)
+	c := New(sources.New(registries), bundle.NewLoader(bundle.Limits{}, nil), nil, nil, 4)
+	helmOp, artifact := &addonsv1.HelmOp{}, &addonsv1.ResolvedArtifact{Digest: pushed.Digest.String()}
+	fetch := func(present, former string) error {
+		helmOp.Spec.Source.URL, artifact.URL = present, former
+		_, err := c.fetch(t.Context(), urlsOf(artifact, helmOp), artifact, "", oci.Access{CA: r.CA()}, nil)
+		return err
+	}
+	present, former := "oci://"+r.Host()+"/new", "oci://"+r.Host()+"/former"
+	// All repositories of the registry in this process share their blobs.
+	missing := registry.Fault{Mode: registry.Status, Code: http.StatusNotFound, Match: registry.In("new")}
+	if _, err := r.Fail(missing); err != nil {
+		t.Fatal(err)
+	}
+	end, err := r.Fail(registry.Fault{Mode: registry.Truncate, Match: registry.In("former", registry.BlobGet)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fetch(present, former); !errors.Is(err, ocierr.ErrIntegrity) {
+		t.Errorf("the layer breaks off: %v", err)
+	}
+	if _, ok := registries.Stored(former, artifact.Digest); !ok {
+		t.Fatal("the store does not have the manifest")
+	}
+	end()
+	if err := fetch(present, former); err != nil {
+		t.Errorf("the next attempt: %v", err)
+	}
+	// A chart repository would return the stored manifest as an archive.
+	c.loader = bundle.NewLoader(bundle.Limits{}, nil)
+	if err := fetch("https://"+r.Host()+"/charts", former); err != nil {
+		t.Errorf("the present source is a chart repository: %v", err)
 	}
 }
 
