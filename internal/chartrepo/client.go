@@ -4,7 +4,6 @@
 package chartrepo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +26,9 @@ import (
 const (
 	opResolve = "resolve"
 	opFetch   = "fetch"
+
+	// gzipMagic is the start of each gzip file.
+	gzipMagic = "\x1f\x8b"
 
 	// maxComputed bounds the memory for computed digests, in bytes.
 	maxComputed = 4 << 20
@@ -270,7 +272,7 @@ func (l *lookup) pull(ctx context.Context, e *entry, digest string) (oci.Layer, 
 	for _, target := range targets {
 		archive, err := l.site.Pull(ctx, target, digest)
 		if err == nil && digest == "" {
-			err = l.checkPacked(ctx, target, archive)
+			err = l.checkPacked(target, archive)
 		}
 		if err == nil {
 			archive.MediaType = bundle.ChartLayerMediaType
@@ -291,14 +293,10 @@ func (l *lookup) pull(ctx context.Context, e *entry, digest string) (oci.Layer, 
 
 // checkPacked returns an error if a file is no gzip file, as all packed charts are. Without a digest in the index, the
 // page of a proxy would otherwise be the archive of the version, and the true archive would count as a replacement.
-func (l *lookup) checkPacked(ctx context.Context, target *url.URL, archive oci.Layer) error {
-	content, ok := l.client.Stored(l.url, archive.Digest)
-	if !ok {
-		return nil // the store is too small; the loader of the chart refuses other files
-	}
-	data, err := content.ReadStored(ctx, content.Layers[0])
-	if err != nil || bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		return err
+func (l *lookup) checkPacked(target *url.URL, archive oci.Layer) error {
+	prefix, ok := l.client.registry.StoredPrefix(archive.Digest, int64(len(gzipMagic)))
+	if !ok || string(prefix) == gzipMagic {
+		return nil // the store may have dropped the file; the loader of the chart refuses other files
 	}
 	return &ocierr.Error{Op: opResolve, Subject: endpoint.SubjectOf(target), Kind: ocierr.ErrUnexpected,
 		Detail: "the answer is not a packed chart", Hint: "check the URL of the archive in the index, and proxies"}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -330,6 +331,28 @@ func TestPageInsteadOfArchive(t *testing.T) {
 	isDown = false
 	if got, err := c.Resolve(t.Context(), source(r, oci.Reference{Semver: "*"})); err != nil || got.Digest != digest {
 		t.Errorf("the archive: %s, %v, want %s", got.Digest, err, digest)
+	}
+}
+
+// TestLargeArchiveNeedsLittleMemory checks that the lookup of an archive without a digest in the index does not read the
+// archive into memory. The lookup has no limit for its memory.
+func TestLargeArchiveNeedsLittleMemory(t *testing.T) { // not parallel: it measures the memory of the process
+	const size, limit = 32 << 20, 16 << 20
+	r := start(t)
+	add(t, r, "1.0.0", "x")
+	r.Edit(func(i *repo.IndexFile) { i.Entries["demo"][0].Digest = "" })
+	archive := make([]byte, size)
+	copy(archive, "\x1f\x8b")
+	r.SetFile("demo-1.0.0.tgz", archive)
+	c := newClient(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := c.Resolve(t.Context(), source(r, oci.Reference{Tag: "1.0.0"})); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > limit {
+		t.Errorf("the lookup allocated %d bytes for an archive of %d bytes, want at most %d", allocated, size, limit)
 	}
 }
 

@@ -121,6 +121,12 @@ func (c *Client) StoredFile(dgst string) (Layer, bool) {
 	return Layer{Digest: dgst, Size: size}, ok
 }
 
+// StoredPrefix returns the first bytes of a file, at most n, if the store has the file. It sends no request, and does not
+// verify the file.
+func (c *Client) StoredPrefix(dgst string, n int64) ([]byte, bool) {
+	return c.store.Prefix(digest.Digest(dgst), n)
+}
+
 // FileContent returns a Content whose only layer is a file. Its digest is the digest of the file. If the store does not
 // have the file, ReadLayer calls pull, which must pull the file into the store.
 func (c *Client) FileContent(url, configMediaType string, layer Layer, pull func(context.Context) error) *Content {

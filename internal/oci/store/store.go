@@ -201,6 +201,23 @@ func (s *Store) Read(dgst digest.Digest, limit int64) ([]byte, error) {
 	return data, nil
 }
 
+// Prefix returns the first bytes of content, at most n. It does not verify the content: only Read does. It returns false
+// if the store does not have the content.
+func (s *Store) Prefix(dgst digest.Digest, n int64) ([]byte, bool) {
+	blob, ok := s.pin(dgst)
+	if !ok {
+		return nil, false
+	}
+	defer s.unpin(blob)
+	file, err := os.Open(s.path(dgst))
+	if err != nil {
+		return nil, false
+	}
+	data, err := io.ReadAll(io.LimitReader(file, n))
+	_ = file.Close() // a close after reading cannot lose data
+	return data, err == nil
+}
+
 // Size returns the size of content in bytes. It returns false if the store does not have the content.
 func (s *Store) Size(dgst digest.Digest) (int64, bool) {
 	s.mu.Lock()

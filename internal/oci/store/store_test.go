@@ -132,6 +132,23 @@ func TestStoreRestart(t *testing.T) {
 	}
 }
 
+func TestStorePrefix(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, t.TempDir(), 1000)
+	data := []byte("content")
+	if err := s.WriteBytes(describe(data), data); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int64]string{2: "co", 100: "content"} {
+		if got, ok := s.Prefix(describe(data).Digest, n); !ok || string(got) != want {
+			t.Errorf("%d bytes: %q, %t, want %q", n, got, ok, want)
+		}
+	}
+	if got, ok := s.Prefix(describe([]byte("other")).Digest, 2); ok {
+		t.Errorf("missing content: %q", got)
+	}
+}
+
 func TestStoreRefusesWrongContent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
