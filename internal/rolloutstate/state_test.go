@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
@@ -82,7 +83,11 @@ func TestHealthOfWaitingRelease(t *testing.T) {
 		"password expired":                  {reason: reasonOfPull(ocierr.ErrUnauthorized)},
 		"certificate expired":               {reason: reasonOfPull(ocierr.ErrTLS)},
 		"no answer for credentials":         {reason: reasons.ForChart(unavailable)},
+		"no Secret with credentials":        {reason: reasons.ForChart(references.ErrReferenceNotFound)},
+		"no right to read credentials":      {reason: reasons.ForChart(references.ErrReferenceForbidden)},
 		"no answer for an object of values": {reason: reasons.ForRendering(render.ErrObjectRead)},
+		"no Secret with values": {reason: reasons.ForRendering(references.ErrReferenceNotFound),
+			want: rollout.HealthFailed},
 		"artifact too large":                {reason: reasonOfPull(ocierr.ErrTooLarge), want: rollout.HealthFailed},
 		"manifests invalid":                 {reason: reasonOfPull(bundle.ErrInvalidManifests), want: rollout.HealthFailed},
 		"signature untrusted":               {reason: reasonOfPull(verification.ErrUntrusted), want: rollout.HealthFailed},
