@@ -7,14 +7,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -204,4 +207,26 @@ func (i *Item) selectMarked() {
 			i.Marks = append(i.Marks, Mark{Cluster: release.Cluster, IsLabel: true, Key: key, Value: "true"})
 		}
 	}
+}
+
+// isSelected reports whether a HelmOp selects a Cluster of an item. Then the HelmOp may own a release of the item, and
+// the item keeps the name of the HelmOp, so that the command refuses the item: a HelmOp of another name would be a
+// second owner of the release.
+func (i *Item) isSelected(helmOp *addonsv1.HelmOp,
+	clusters map[types.NamespacedName]*metav1.PartialObjectMetadata,
+) bool {
+	selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector)
+	return err != nil || slices.ContainsFunc(i.Clusters(), func(key types.NamespacedName) bool {
+		cluster := clusters[key]
+		return cluster != nil && selector.Matches(labels.Set(cluster.Labels))
+	})
+}
+
+// byKey returns objects by their namespaces and names.
+func byKey[T client.Object](objects []T) map[types.NamespacedName]T {
+	all := map[types.NamespacedName]T{}
+	for _, object := range objects {
+		all[client.ObjectKeyFromObject(object)] = object
+	}
+	return all
 }

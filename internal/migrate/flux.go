@@ -79,7 +79,7 @@ func FromFlux(objects FluxObjects) *Plan {
 		}
 		plan.Items, dependencies = append(plan.Items, item.Item), append(dependencies, item.dependsOn)
 	}
-	plan.nameUniquely(begun)
+	plan.nameUniquely(reader, begun)
 	for i := range plan.Items {
 		if item := &plan.Items[i]; item.HelmOp != nil {
 			item.selectMarked()
@@ -183,8 +183,9 @@ func (i *Item) join(other *Item) {
 }
 
 // nameUniquely makes the names of the HelmOps of a namespace unique. A HelmOp of a migration that has begun keeps its
-// name.
-func (p *Plan) nameUniquely(begun map[Object]string) {
+// name. Other items do not get the name of an existing HelmOp of other Clusters: the label in the selector of the
+// HelmOp has this name, so a HelmOp that replaced the existing HelmOp would also select the other Clusters.
+func (p *Plan) nameUniquely(reader *fluxReader, begun map[Object]string) {
 	used := map[types.NamespacedName]bool{}
 	for _, isBegun := range []bool{true, false} {
 		for i := range p.Items {
@@ -198,7 +199,12 @@ func (p *Plan) nameUniquely(begun map[Object]string) {
 				item.block("metadata", "its migration to HelmOp %s has begun together with others, from which the object differs "+
 					"now; revert the change of the object, and repeat the command", base)
 			}
-			for n := 2; used[key] && !isBegun; n++ {
+			isTaken := func() bool {
+				existing := reader.helmOps[key]
+				return used[key] || existing != nil && item.Origin() != existing.Annotations[addonsv1.MigratedFromAnnotation] &&
+					!item.isSelected(existing, reader.clusters)
+			}
+			for n := 2; !isBegun && isTaken(); n++ {
 				key.Name = fmt.Sprintf("%s-%d", base, n)
 			}
 			used[key], item.HelmOp.Name = true, key.Name
@@ -248,20 +254,13 @@ type fluxReader struct {
 
 // newFluxReader returns a reader of objects. It sorts the HelmReleases.
 func newFluxReader(objects FluxObjects) *fluxReader {
-	reader := &fluxReader{sources: map[crossName]*fluxSource{},
-		clusters: map[types.NamespacedName]*metav1.PartialObjectMetadata{},
-		helmOps:  map[types.NamespacedName]*addonsv1.HelmOp{}, shared: map[crossName]bool{}}
+	reader := &fluxReader{sources: map[crossName]*fluxSource{}, clusters: byKey(objects.Clusters),
+		helmOps: byKey(objects.HelmOps), shared: map[crossName]bool{}}
 	for _, object := range objects.Sources {
 		source := &fluxSource{}
 		if err := decode(object, source); err == nil {
 			reader.sources[crossName{object.GetKind(), object.GetName(), object.GetNamespace()}] = source
 		}
-	}
-	for _, cluster := range objects.Clusters {
-		reader.clusters[client.ObjectKeyFromObject(cluster)] = cluster
-	}
-	for _, helmOp := range objects.HelmOps {
-		reader.helmOps[client.ObjectKeyFromObject(helmOp)] = helmOp
 	}
 	slices.SortFunc(objects.Releases, func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))

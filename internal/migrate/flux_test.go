@@ -285,6 +285,39 @@ func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
 	}
 }
 
+// TestNamesOfExistingHelmOps converts the HelmRelease of a second Cluster when HelmOps exist.
+func TestNamesOfExistingHelmOps(t *testing.T) {
+	releases := parse(t, fluxRelease("two-cilium", "two", "  chartRef: {kind: OCIRepository, name: charts}"))
+	one, two := map[string]string{"cluster": "one"}, map[string]string{"cluster": "two"}
+	existing := func(name, release string, labels map[string]string) *addonsv1.HelmOp {
+		helmOp := migratedHelmOp(name, release)
+		helmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: labels}
+		return helmOp
+	}
+	for name, test := range map[string]struct {
+		helmOps []*addonsv1.HelmOp
+		want    string
+	}{
+		"no HelmOp":                    {nil, "cilium"},
+		"a HelmOp of another Cluster":  {[]*addonsv1.HelmOp{existing("cilium", "one-cilium", one)}, "cilium-2"},
+		"a HelmOp of the same Cluster": {[]*addonsv1.HelmOp{existing("cilium", "one-cilium", two)}, "cilium"},
+		"a HelmOp of all Clusters":     {[]*addonsv1.HelmOp{existing("cilium", "one-cilium", nil)}, "cilium"},
+		"a HelmOp of the same object":  {[]*addonsv1.HelmOp{existing("cilium", "two-cilium", one)}, "cilium"},
+		"a HelmOp of another name":     {[]*addonsv1.HelmOp{existing("calico", "one-calico", one)}, "cilium"},
+		"the second HelmOp has the object": {[]*addonsv1.HelmOp{existing("cilium", "one-cilium", one),
+			existing("cilium-2", "two-cilium", two)}, "cilium-2"},
+	} {
+		objects := FluxObjects{Releases: releases, Sources: parse(t, fluxSources), HelmOps: test.helmOps}
+		for _, cluster := range []string{"one", "two"} {
+			objects.Clusters = append(objects.Clusters, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "fleet", Name: cluster, Labels: map[string]string{"cluster": cluster}}})
+		}
+		if got := FromFlux(objects).Items[0].HelmOp.Name; got != test.want {
+			t.Errorf("%s: HelmOp %s, want %s", name, got, test.want)
+		}
+	}
+}
+
 // TestBegunMigrationsKeepTheirHelmOps repeats a conversion after the first HelmOp of two is migrated.
 func TestBegunMigrationsKeepTheirHelmOps(t *testing.T) {
 	ref := "  chartRef: {kind: OCIRepository, name: charts}"

@@ -130,7 +130,7 @@ func FromHelm(helmOp, namespace string, source addonsv1.ArtifactSource, objects 
 		item.Releases = append(item.Releases, Release{Cluster: record.Cluster, Name: record.Name,
 			Namespace: record.Namespace, Revision: record.Revision})
 	}
-	plan.nameVersions(helmOp, objects.HelmOps)
+	plan.nameVersions(helmOp, objects)
 	plan.sort()
 	return plan
 }
@@ -160,19 +160,27 @@ func (o *HelmObjects) earlier(record *Record) (name, origin string) {
 }
 
 // nameVersions names the HelmOps that have no name yet. The HelmOp with the most Clusters gets the requested name,
-// unless a HelmOp of an earlier run has it. The names of the others end with their version.
-func (p *Plan) nameVersions(name string, helmOps []*addonsv1.HelmOp) {
-	used := map[string]bool{}
-	for _, helmOp := range helmOps {
+// unless another HelmOp has it. The names of the others end with their version.
+func (p *Plan) nameVersions(name string, objects HelmObjects) {
+	helmOps, clusters, used := map[string]*addonsv1.HelmOp{}, byKey(objects.Clusters), map[string]bool{}
+	for _, helmOp := range objects.HelmOps {
+		helmOps[helmOp.Name] = helmOp
 		used[helmOp.Name] = strings.HasPrefix(helmOp.Annotations[addonsv1.MigratedFromAnnotation], helmOrigin)
 	}
 	slices.SortStableFunc(p.Items, func(a, b Item) int { return len(b.Releases) - len(a.Releases) })
 	for i := range p.Items {
 		item := &p.Items[i]
 		if item.HelmOp.Name == "" {
+			isTaken := func(name string) bool {
+				return used[name] || helmOps[name] != nil && !item.isSelected(helmOps[name], clusters)
+			}
+			versioned := name + "-" + strings.Map(nameRune, strings.ToLower(item.HelmOp.Spec.Source.Ref.Tag))
 			item.HelmOp.Name = name
-			if used[name] {
-				item.HelmOp.Name += "-" + strings.Map(nameRune, strings.ToLower(item.HelmOp.Spec.Source.Ref.Tag))
+			for n := 1; isTaken(item.HelmOp.Name); n++ {
+				item.HelmOp.Name = versioned
+				if n > 1 {
+					item.HelmOp.Name += fmt.Sprintf("-%d", n)
+				}
 			}
 			used[item.HelmOp.Name] = true
 		}

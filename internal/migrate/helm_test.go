@@ -112,6 +112,28 @@ func TestFromHelmAgain(t *testing.T) {
 	}
 }
 
+// TestFromHelmNextToOthers converts a release when HelmOps of other tools and of users exist.
+func TestFromHelmNextToOthers(t *testing.T) {
+	source := addonsv1.ArtifactSource{URL: "oci://registry.example/charts/tigera-operator"}
+	clusters := []*metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "a",
+		Labels: map[string]string{"cluster": "a"}}}}
+	for name, test := range map[string]struct{ origin, cluster, want string }{
+		"of Flux in another Cluster":        {"HelmRelease/fleet/b-calico", "b", "calico-1.0"},
+		"of Flux in the same Cluster":       {"HelmRelease/fleet/a-calico", "a", "calico"},
+		"of a user in another Cluster":      {"", "b", "calico-1.0"},
+		"of a user in the same Cluster":     {"", "a", "calico"},
+		"of another release in the Cluster": {"Release/other/calico@1.0", "a", "calico-1.0"},
+	} {
+		helmOp := newHelmOp("fleet", "calico", test.origin)
+		helmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"cluster": test.cluster}}
+		plan := FromHelm("calico", "fleet", source, HelmObjects{Records: recordsOf(map[string]string{"a": "1.0"}),
+			Clusters: clusters, HelmOps: []*addonsv1.HelmOp{helmOp}})
+		if got := plan.Items[0].HelmOp.Name; got != test.want {
+			t.Errorf("%s: HelmOp %s, want %s", name, got, test.want)
+		}
+	}
+}
+
 func TestFromHelm(t *testing.T) {
 	records := recordsOf(map[string]string{"one": "3.30.1", "two": "3.30.1", "three": "3.29.0+b"})
 	plan := FromHelm("calico", "fleet", addonsv1.ArtifactSource{URL: "oci://registry.example/charts/tigera-operator",

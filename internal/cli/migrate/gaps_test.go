@@ -76,7 +76,7 @@ func TestMissingDependency(t *testing.T) {
 ---
 apiVersion: addons.cluster.x-k8s.io/v1alpha1
 kind: HelmOp
-metadata: {name: base, namespace: fleet}
+metadata: {name: base, namespace: fleet, annotations: {addons.cluster.x-k8s.io/migrated-from: HelmRelease/fleet/one-base}}
 `, []string{"calico"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,8 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // handOver carries out the migration of the releases of a plan. An item that fails or waits does not stop the others.
@@ -188,30 +192,64 @@ func (m *migration) generated(item *migrate.Item) *addonsv1.HelmOp {
 	return helmOp
 }
 
-// replaceHelmOp is the advice for a HelmOp that the command must not use. A deletion without --cascade=orphan
-// uninstalls the releases of the HelmOp.
-const replaceHelmOp = "to replace it, delete the helmops.addons.cluster.x-k8s.io with --cascade=orphan, which keeps " +
-	"its releases, and repeat the command"
-
 // existing returns the HelmOp that an earlier run created for an item; nil if there is none. It returns an error for a
 // HelmOp of the same name that the command did not create for this item.
 func (m *migration) existing(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
 	helmOp := &addonsv1.HelmOp{}
 	err := m.client.Get(ctx, client.ObjectKeyFromObject(item.HelmOp), helmOp)
+	origin := helmOp.Annotations[addonsv1.MigratedFromAnnotation]
 	switch {
 	case apierrors.IsNotFound(err) && !kube.IsKindMissing(err):
 		return nil, nil
 	case err != nil:
 		return nil, kube.Explain(err)
-	case helmOp.Annotations[addonsv1.MigratedFromAnnotation] == "":
-		return nil, fmt.Errorf("HelmOp %s/%s exists, and this command did not create it; %s", helmOp.Namespace, helmOp.Name,
-			replaceHelmOp)
-	case helmOp.Annotations[addonsv1.MigratedFromAnnotation] != item.Origin():
-		return nil, fmt.Errorf("HelmOp %s/%s exists, and this command made it from %s, not from %s; %s", helmOp.Namespace,
-			helmOp.Name, helmOp.Annotations[addonsv1.MigratedFromAnnotation], item.Origin(), replaceHelmOp)
+	case origin == "":
+		return nil, m.refuse(ctx, item, helmOp, "did not create it")
+	case origin != item.Origin():
+		return nil, m.refuse(ctx, item, helmOp, fmt.Sprintf("made it from %s, not from %s", origin, item.Origin()))
 	default:
 		return helmOp, nil
 	}
+}
+
+// refuse returns the error for a HelmOp that the command must not use for an item. The error advises a deletion only if
+// the HelmOp has no releases in other Clusters: Clusters keep the label that the HelmOp selects, so its replacement
+// would select these Clusters too, and would change their releases. A deletion without --cascade=orphan uninstalls the
+// releases of the HelmOp.
+func (m *migration) refuse(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp, why string) error {
+	children, err := m.childrenOf(ctx, helmOp)
+	if err != nil {
+		return err
+	}
+	advice := "to replace it, delete the helmops.addons.cluster.x-k8s.io with --cascade=orphan, which keeps its " +
+		"releases, and repeat the command"
+	if others := otherClusters(item, helmOp, children); len(others) > 0 {
+		advice = fmt.Sprintf("do not delete it, because its replacement would change its %s in other Clusters: %s; to "+
+			"migrate this object, create the HelmOp that -o yaml prints with another name",
+			plural.Count(len(others), "release", "releases"), plural.Few(others, fleetview.MaxNamedClusters))
+	}
+	return fmt.Errorf("HelmOp %s/%s exists, and this command %s; %s", helmOp.Namespace, helmOp.Name, why, advice)
+}
+
+// childrenOf returns the HelmOpReleases of a HelmOp. It may also return those of a HelmOp with another long name.
+func (m *migration) childrenOf(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
+	children, _, err := kube.ListAll[*addonsv1.HelmOpRelease](ctx, m.client, &addonsv1.HelmOpReleaseList{},
+		client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)))
+	return children, err
+}
+
+// otherClusters returns the sorted names of the Clusters with a HelmOpRelease of a HelmOp that are not part of an item.
+func otherClusters(item *migrate.Item, helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease) []string {
+	var others []string
+	clusters := item.Clusters()
+	for _, child := range children {
+		// Two long names may share a label value.
+		if key := apiutil.ClusterKey(child); apiutil.HelmOpOf(child) == helmOp.Name && !slices.Contains(clusters, key) {
+			others = append(others, key.Name)
+		}
+	}
+	slices.Sort(others)
+	return others
 }
 
 func (m *migration) detach(ctx context.Context, item *migrate.Item) error {

@@ -455,6 +455,33 @@ func TestForeignHelmOpStays(t *testing.T) {
 	}
 }
 
+// TestReplacementChangesNoOthers checks that the command advises the deletion of a HelmOp only if its replacement would
+// not change releases in other Clusters.
+func TestReplacementChangesNoOthers(t *testing.T) {
+	const deletion, warning = "with --cascade=orphan", "would change its 1 release in other Clusters: two"
+	for cluster, want := range map[string]string{"one": deletion, "two": warning} {
+		w := newWorld(t, "caaph", caaphObjects)
+		w.isIdle = true
+		helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "calico",
+			Annotations: map[string]string{addonsv1.MigratedFromAnnotation: "HelmRelease/fleet/two-calico"}}}
+		if err := w.client.Create(t.Context(), helmOp); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.adopt(t.Context(), w.client, helmOp, cluster); err != nil {
+			t.Fatal(err)
+		}
+		err := w.handOver(t.Context(), w.plan())
+		if err == nil || !strings.Contains(err.Error(), "made it from HelmRelease/fleet/two-calico") {
+			t.Fatalf("error: %v", err)
+		}
+		for _, text := range []string{deletion, warning} {
+			if got := strings.Contains(err.Error(), text); got != (text == want) {
+				t.Errorf("a release in Cluster %s: %v", cluster, err)
+			}
+		}
+	}
+}
+
 // TestHelmOpVanishes has a HelmOp that is deleted or replaced before the objects of the other tool are deleted.
 func TestHelmOpVanishes(t *testing.T) {
 	for name, test := range map[string]struct {

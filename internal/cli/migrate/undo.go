@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
@@ -128,24 +126,14 @@ func (m *migration) returnable(ctx context.Context, item *migrate.Item) (*addons
 		return nil, fmt.Errorf("HelmOp %s/%s is being deleted, but not by this command; wait until the HelmOp is gone, and "+
 			"repeat the command", helmOp.Namespace, helmOp.Name)
 	}
-	children, _, err := kube.ListAll[*addonsv1.HelmOpRelease](ctx, m.client, &addonsv1.HelmOpReleaseList{},
-		client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)))
+	children, err := m.childrenOf(ctx, helmOp)
 	if err != nil {
 		return nil, err
 	}
 	if err := m.refuseReleases(item, children); err != nil {
 		return nil, err
 	}
-	var others []string
-	clusters := item.Clusters()
-	for _, child := range children {
-		// Two long names may share a label value.
-		if key := apiutil.ClusterKey(child); apiutil.HelmOpOf(child) == helmOp.Name && !slices.Contains(clusters, key) {
-			others = append(others, key.Name)
-		}
-	}
-	if len(others) > 0 {
-		slices.Sort(others)
+	if others := otherClusters(item, helmOp, children); len(others) > 0 {
 		return nil, fmt.Errorf("HelmOp %s/%s has %s in other Clusters, which would have no owner: %s; complete the "+
 			"migration with --apply, or delete the HelmOp with --cascade=orphan and repeat the command", helmOp.Namespace,
 			helmOp.Name,
