@@ -136,7 +136,9 @@ func FromHelm(helmOp, namespace string, source addonsv1.ArtifactSource, objects 
 }
 
 // earlier returns the name and the origin of the HelmOp of an earlier run for a record. The HelmOp whose label the
-// Cluster has comes first: the HelmOp may have upgraded the release. Without an earlier run, the name is empty.
+// Cluster has comes first: the HelmOp may have upgraded the release. A Cluster without a label joins a HelmOp only if
+// the HelmOp still has the version of the record: otherwise the HelmOp would change the release. Without an earlier run,
+// the name is empty.
 func (o *HelmObjects) earlier(record *Record) (name, origin string) {
 	release := helmOrigin + record.Namespace + "/" + record.Name + "@"
 	origin = release + record.Version
@@ -152,7 +154,7 @@ func (o *HelmObjects) earlier(record *Record) (name, origin string) {
 			strings.HasPrefix(from, release) {
 			return helmOp.Name, from
 		}
-		if from == origin {
+		if from == origin && helmOp.Spec.Source.Ref == (addonsv1.ArtifactReference{Tag: record.Version}) {
 			name = helmOp.Name
 		}
 	}

@@ -92,8 +92,13 @@ func TestFromHelmAgain(t *testing.T) {
 		}
 	}
 	objects.HelmOps = append(objects.HelmOps, newHelmOp("fleet", "other", "Release/tigera/other@1.1"))
+	for version, ref := range map[string]addonsv1.ArtifactReference{"4.0": {Tag: "4.1"}, "5.0": {Semver: "5.x"}} {
+		helmOp := newHelmOp("fleet", "calico-"+version, "Release/tigera/calico@"+version)
+		helmOp.Spec.Source.Ref = ref // A user has changed it.
+		objects.HelmOps = append(objects.HelmOps, helmOp)
+	}
 	objects.Records = recordsOf(map[string]string{"a": "1.0", "b": "1.1", "c": "1.0", "d": "2.0", "e": "2.0", "f": "2.0",
-		"g": "2.0", "h": "3.0", "i": "1.1"})
+		"g": "2.0", "h": "3.0", "i": "1.1", "j": "4.0", "k": "5.0"})
 	got := map[string]string{}
 	for _, item := range FromHelm("calico", "fleet", source, objects).Items {
 		var clusters []string
@@ -107,6 +112,9 @@ func TestFromHelmAgain(t *testing.T) {
 		"calico-2.0": "Release/tigera/calico@2.0 d,e,f,g",
 		"calico-1.1": "Release/tigera/calico@1.1 i",
 		"calico-3.0": "Release/tigera/calico@3.0 h",
+		// The HelmOps without the number have another version now.
+		"calico-4.0-2": "Release/tigera/calico@4.0 j",
+		"calico-5.0-2": "Release/tigera/calico@5.0 k",
 	}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -444,6 +444,11 @@ func TestForeignHelmOpStays(t *testing.T) {
 	if err := w.handOver(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), "did not create it") {
 		t.Errorf("error: %v", err)
 	}
+	w.preview = true
+	const want = "no preview: HelmOp fleet/calico exists, and this command did not create it"
+	if err := w.report(t.Context(), w.plan()); err != nil || !strings.Contains(w.out.String(), want) {
+		t.Errorf("report: %v, %s", err, w.out.String())
+	}
 	if err := w.handBack(t.Context(), w.plan()); err != nil {
 		t.Error(err)
 	}

@@ -92,9 +92,14 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-// compare returns the changes that the HelmOp of an item would make in its Clusters.
+// compare returns the changes that the HelmOp of an item would make in its Clusters. The HelmOp of an earlier run may
+// differ from the HelmOp of the item.
 func (m *migration) compare(ctx context.Context, item *migrate.Item) string {
-	groups, err := m.groups(ctx, item, item.HelmOp)
+	helmOp, err := m.planned(ctx, item)
+	if err != nil {
+		return fmt.Sprintf("  no preview: %v\n", err)
+	}
+	groups, err := m.groups(ctx, item, helmOp)
 	if err != nil {
 		return fmt.Sprintf("  no preview: %v\n", err)
 	}
