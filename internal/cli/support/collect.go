@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -113,6 +114,19 @@ func (c *collector) list(ctx context.Context, resource schema.GroupVersionResour
 	}
 	c.reads++
 	return items
+}
+
+// limiterDelay is longer than the rate limit of a client delays one request.
+const limiterDelay = time.Second
+
+// cutOff returns an error if the end of the context may be the reason why reads failed. Shortly before the end, the
+// client refuses a request that its rate limit would delay beyond the end, although the context has not ended yet.
+func (c *collector) cutOff(ctx context.Context) error {
+	deadline, isLimited := ctx.Deadline()
+	if isLimited && len(c.notRead) > 0 && time.Until(deadline) < limiterDelay {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 // collect reads everything. It ends early only if the context ends.

@@ -94,7 +94,7 @@ func (d *debug) run(ctx context.Context, helmOp string) error {
 		return err
 	}
 	c.collect(ctx)
-	if err := ctx.Err(); err != nil {
+	if err := c.cutOff(ctx); err != nil {
 		// Without all Secrets, the archive could have their values.
 		return fmt.Errorf("no archive was written, because the command ended before everything was read: %w", err)
 	}

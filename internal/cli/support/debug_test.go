@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,11 +21,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/yaml"
@@ -516,6 +521,31 @@ func TestMaskEntry(t *testing.T) {
 		e := newEntry(text, testNow)
 		if got := m.entry(&e); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %q", text, got)
+		}
+	}
+}
+
+// TestCutOff reads two Secrets with a client whose rate limit delays the second read beyond the timeout. The client
+// refuses this read before the context ends.
+func TestCutOff(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	clients, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, QPS: 0.001, Burst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limiterDelay/2)
+	defer cancel()
+	c := &collector{collection: &collection{}}
+	readSecrets(ctx, clients, "fleet", &secretNames{fixed: []string{"one", "two"}}, c.noteSecrets)
+	if err := c.cutOff(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v: %v", c.notRead, err)
+	}
+	withTime, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	for _, ctx := range []context.Context{t.Context(), withTime} {
+		if err := c.cutOff(ctx); err != nil {
+			t.Errorf("reads failed long before the timeout: %v", err)
 		}
 	}
 }
