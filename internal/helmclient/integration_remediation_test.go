@@ -101,6 +101,7 @@ func TestIntegrationRollbackUntilRetriesExhausted(t *testing.T) {
 		RolledBackFrom: model.AttemptLabel(run.desired)}
 	got := run.record(t, 3)
 	got.ID, got.ChangedAt, got.ServerTime, got.WrittenAt = "", time.Time{}, time.Time{}, time.Time{}
+	got.AttemptsSince = time.Time{}
 	if got != want {
 		t.Errorf("record of the rollback\n got %+v\nwant %+v", got, want)
 	}
