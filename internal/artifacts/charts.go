@@ -6,6 +6,7 @@ package artifacts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -269,8 +270,12 @@ func (c *Charts) fetch(ctx context.Context, urls []string, artifact *addonsv1.Re
 			}
 		}
 		// A URL that does not have the artifact is not the cause if another URL fails for another reason.
-		if err == nil || errors.Is(err, ocierr.ErrNotFound) || errors.Is(err, verification.ErrUnsigned) {
+		switch {
+		case err == nil, errors.Is(err, ocierr.ErrNotFound):
 			err = failure
+		case errors.Is(err, verification.ErrUnsigned) && !errors.Is(failure, ocierr.ErrNotFound):
+			// The other URL may have the signature. If it is gone for ever, the missing signature is the cause.
+			err = fmt.Errorf("%w; %s", failure, err.Error())
 		}
 	}
 	return nil, err

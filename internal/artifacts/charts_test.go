@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,6 +119,7 @@ func TestArtifactOfFormerSource(t *testing.T) {
 	t.Parallel()
 	const present, former = "oci://new.example/a", "oci://old.example/a"
 	missing, down := &ocierr.Error{Kind: ocierr.ErrNotFound}, &ocierr.Error{Kind: ocierr.ErrUnreachable}
+	unsigned := &ocierr.Error{Kind: verification.ErrUnsigned}
 	for name, tc := range map[string]struct {
 		registry movedRegistry
 		want     string
@@ -129,6 +131,8 @@ func TestArtifactOfFormerSource(t *testing.T) {
 		"the new registry is down":         {movedRegistry{present: down}, former, nil},
 		"not copied, and the former fails": {movedRegistry{present: missing, former: down}, "", down},
 		"not found in the former":          {movedRegistry{present: down, former: missing}, "", down},
+		"copied without its signature":     {movedRegistry{present: unsigned, former: missing}, "", unsigned},
+		"without signature, former fails":  {movedRegistry{present: unsigned, former: down}, "", down},
 	} {
 		c := New(tc.registry, &badCharts{}, nil, references.NewReader(nil, nil), 4)
 		helmOp, release := &addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}
@@ -137,6 +141,9 @@ func TestArtifactOfFormerSource(t *testing.T) {
 		_, err := c.Pull(t.Context(), release, helmOp, false)
 		if !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) {
 			t.Errorf("%s: %v", name, err)
+		}
+		if tc.registry[present] == unsigned && !strings.Contains(fmt.Sprint(err), unsigned.Error()) {
+			t.Errorf("%s: %v, want an error that names the missing signature", name, err)
 		}
 		content, _ := c.fetch(t.Context(), urlsOf(&release.Spec.Artifact, helmOp), &release.Spec.Artifact, "", oci.Access{},
 			nil)
