@@ -68,8 +68,8 @@ var chartErrors = []namedError{
 }
 
 // pullErrors maps errors of pulling, verifying and loading an artifact. A lookup has found the digest of the artifact,
-// so other content is a failure of the download and not of the artifact. A missing Secret with credentials or keys is no
-// failure of the artifact either. For example, a tool replaces the Secret by deleting and creating it.
+// so other content is a failure of the download and not of the artifact. A missing Secret with credentials or keys is
+// no failure of the artifact either. For example, a tool replaces the Secret by deleting and creating it.
 var pullErrors = slices.Concat(chartErrors, verificationErrors, []namedError{
 	{ocierr.ErrIntegrity, addonsv1.ArtifactFetchFailedReason},
 	{references.ErrReferenceNotFound, addonsv1.ArtifactFetchFailedReason},
