@@ -142,7 +142,7 @@ func TestArtifactOfFormerSource(t *testing.T) {
 		if !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if tc.registry[present] == unsigned && !strings.Contains(fmt.Sprint(err), unsigned.Error()) {
+		if errors.Is(tc.registry[present], unsigned) && !strings.Contains(fmt.Sprint(err), unsigned.Error()) {
 			t.Errorf("%s: %v, want an error that names the missing signature", name, err)
 		}
 		content, _ := c.fetch(t.Context(), urlsOf(&release.Spec.Artifact, helmOp), &release.Spec.Artifact, "", oci.Access{},

@@ -334,8 +334,8 @@ func TestPageInsteadOfArchive(t *testing.T) {
 	}
 }
 
-// TestLargeArchiveNeedsLittleMemory checks that the lookup of an archive without a digest in the index does not read the
-// archive into memory. The lookup has no limit for its memory.
+// TestLargeArchiveNeedsLittleMemory checks that the lookup of an archive without a digest in the index does not read
+// the archive into memory. The lookup has no limit for its memory.
 func TestLargeArchiveNeedsLittleMemory(t *testing.T) { // not parallel: it measures the memory of the process
 	const size, limit = 32 << 20, 16 << 20
 	r := start(t)

@@ -201,8 +201,8 @@ func (s *Store) Read(dgst digest.Digest, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// Prefix returns the first bytes of content, at most n. It does not verify the content: only Read does. It returns false
-// if the store does not have the content.
+// Prefix returns the first bytes of content, at most n. It does not verify the content: only Read does. It returns
+// false if the store does not have the content.
 func (s *Store) Prefix(dgst digest.Digest, n int64) ([]byte, bool) {
 	blob, ok := s.pin(dgst)
 	if !ok {
