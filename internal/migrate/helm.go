@@ -137,8 +137,8 @@ func FromHelm(helmOp, namespace string, source addonsv1.ArtifactSource, objects 
 
 // earlier returns the name and the origin of the HelmOp of an earlier run for a record. The HelmOp whose label the
 // Cluster has comes first: the HelmOp may have upgraded the release. A Cluster without a label joins a HelmOp only if
-// the HelmOp still has the version of the record: otherwise the HelmOp would change the release. Without an earlier run,
-// the name is empty.
+// the HelmOp still has the version of the record: otherwise the HelmOp would change the release. The name is empty
+// without an earlier run.
 func (o *HelmObjects) earlier(record *Record) (name, origin string) {
 	release := helmOrigin + record.Namespace + "/" + record.Name + "@"
 	origin = release + record.Version

@@ -225,7 +225,8 @@ func (m *migration) refuse(ctx context.Context, item *migrate.Item, helmOp *addo
 		"releases, and repeat the command"
 	if others := otherClusters(item, helmOp, children); len(others) > 0 {
 		advice = fmt.Sprintf("do not delete it, because its replacement would change its %s in other Clusters: %s; to "+
-			"migrate this object, create the HelmOp that -o yaml prints with another name",
+			"migrate this object, create the HelmOp that -o yaml prints with another name, and with a selector of its "+
+			"Clusters only",
 			plural.Count(len(others), "release", "releases"), plural.Few(others, fleetview.MaxNamedClusters))
 	}
 	return fmt.Errorf("HelmOp %s/%s exists, and this command %s; %s", helmOp.Namespace, helmOp.Name, why, advice)
