@@ -115,8 +115,8 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 	return nil
 }
 
-// pauseApplier returns the field manager that has applied spec.paused of a Cluster with the value true; empty if there is
-// none. HelmOp never applies this field, and an applied value that HelmOp overwrites has no manager any more. So the
+// pauseApplier returns the field manager that has applied spec.paused of a Cluster with the value true; empty if there
+// is none. HelmOp never applies this field, and an applied value that HelmOp overwrites has no manager any more. So the
 // manager applied the field after the hold began.
 func pauseApplier(cluster *unstructured.Unstructured) string {
 	if isPaused, _, _ := unstructured.NestedBool(cluster.Object, "spec", "paused"); !isPaused {

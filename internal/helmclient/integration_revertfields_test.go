@@ -52,7 +52,7 @@ func TestIntegrationFailedUpgradeLeavesNoFields(t *testing.T) {
 	wantKey("old", "2")
 	wantKey("new", "2")
 	// An autoscaler changes an object that the failed revision has created, later than in the second of its creation.
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	patchNew := func(context.Context) (bool, error) {
 		body := fmt.Appendf(nil, `{"metadata":{"annotations":{"at":%q}},"spec":{"size":20}}`, time.Now())
 		err := b.kube.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(widgets + "new").Body(body).
 			Do(t.Context()).Error()
@@ -60,7 +60,8 @@ func TestIntegrationFailedUpgradeLeavesNoFields(t *testing.T) {
 		return slices.ContainsFunc(widget.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 			return entry.Manager != model.FieldManager && entry.Time.After(widget.GetCreationTimestamp().Time)
 		}), err
-	})
+	}
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, patchNew)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,16 +89,17 @@ func TestIntegrationFailedUpgradeLeavesNoFields(t *testing.T) {
 func TestIntegrationBrokenRevisionIsReverted(t *testing.T) {
 	b := newBench(t)
 	app := func(env string) map[string]string {
-		return map[string]string{"app.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: app}\nspec:\n  replicas: 0\n" +
-			"  selector: {matchLabels: {app: a}}\n  template:\n    metadata: {labels: {app: a}}\n    spec:\n      containers:\n" +
-			"      - {name: app, image: app, env: [" + env + "]}\n", "map.yaml": helmtest.ConfigMap("map", "1")}
+		return map[string]string{"app.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: app}\nspec:\n" +
+			"  replicas: 0\n  selector: {matchLabels: {app: a}}\n  template:\n    metadata: {labels: {app: a}}\n" +
+			"    spec:\n      containers:\n      - {name: app, image: app, env: [" + env + "]}\n",
+			"map.yaml": helmtest.ConfigMap("map", "1")}
 	}
 	good := helmtest.NewChart("1.0.0", app("{name: A}"))
 	run := b.newRun(good, nil)
 	run.mustSettle(t)
 	for name, broken := range map[string]map[string]string{
 		"empty":    app("null, {name: A}"),
-		"nameless": app("{nmae: A}"),
+		"nameless": app("{label: A}"),
 		"immutable": with(with(app("{name: A}"), "map.yaml", helmtest.ConfigMap("map", "1")+"immutable: true\n"),
 			"hook.yaml", hookService("refused", "post-upgrade")),
 	} {

@@ -121,8 +121,8 @@ func (c *Client) StoredFile(dgst string) (Layer, bool) {
 	return Layer{Digest: dgst, Size: size}, ok
 }
 
-// StoredPrefix returns the first bytes of a file, at most n, if the store has the file. It sends no request, and does not
-// verify the file.
+// StoredPrefix returns the first bytes of a file, at most n, if the store has the file. It sends no request, and does
+// not verify the file.
 func (c *Client) StoredPrefix(dgst string, n int64) ([]byte, bool) {
 	return c.store.Prefix(digest.Digest(dgst), n)
 }

@@ -303,7 +303,7 @@ func (p *Planner) update(info *resource.Info, before map[string]any, updates []r
 		_, err := guarded(func(original, target kube.ResourceList) (*kube.Result, error) {
 			return update.update(original, target, p.Force)
 		})(original, kube.ResourceList{info})
-		if err != nil && i < len(updates)-1 && helmerr.Classify(err) == nil {
+		if i < len(updates)-1 && cannotRevert(err) {
 			continue // The action does not revert the changes, either.
 		}
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/kube"
@@ -15,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
-
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
 // revertFields removes the fields that failed revisions have set from the objects of target, and restores the values
@@ -48,7 +47,7 @@ func (k *Client) revertFields(left leftObjects, original, target kube.ResourceLi
 				func(original, target kube.ResourceList) (*kube.Result, error) {
 					return revert.update(original, target, false)
 				})
-			if err != nil && helmerr.Classify(err) == nil {
+			if cannotRevert(err) {
 				k.Log("not reverting the changes of a failed Helm revision in %s: %v", refOf(info), err)
 				continue
 			}
@@ -57,6 +56,15 @@ func (k *Client) revertFields(left leftObjects, original, target kube.ResourceLi
 	}
 	return errors.Join(errs...)
 }
+
+// contentErrors matches the errors that the content of a failed revision causes: no patch can be computed from it, or
+// the API server or a policy refuses the patch. Helm converts errors to text.
+var contentErrors = regexp.MustCompile(errComparison.Error() +
+	`|failed to create patch| is invalid: |denied the request`)
+
+// cannotRevert reports whether the content of a failed revision prevents its revert. With another error, for example
+// because a webhook does not answer, a later action must try again: after a success, no action reverts the revision.
+func cannotRevert(err error) bool { return err != nil && contentErrors.MatchString(err.Error()) }
 
 // revert is an update that reverts the changes of a failed revision in an object.
 type revert struct {
@@ -93,7 +101,9 @@ func (k *Client) revertsOf(left leftObjects, info, known *resource.Info, live ru
 
 // differs reports whether one of the revisions may have set fields of an object, see [leftRevision].
 func (l leftObjects) differs(owner ReleaseName, info, known *resource.Info) bool {
-	return slices.ContainsFunc(l.revisions, func(revision leftRevision) bool { return revision.differs(owner, info, known) })
+	return slices.ContainsFunc(l.revisions, func(revision leftRevision) bool {
+		return revision.differs(owner, info, known)
+	})
 }
 
 // differs reports whether a revision may have set fields of an object of the next manifest that Helm does not compare.

@@ -5,6 +5,7 @@ package apply
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 )
 
@@ -32,5 +33,27 @@ func TestDropUnapplied(t *testing.T) {
 		if got, err := json.Marshal(failed); err != nil || string(got) != test.want {
 			t.Errorf("%s: %s, %v, want %s", name, got, err, test.want)
 		}
+	}
+}
+
+// TestCannotRevert checks that only the content of a failed revision prevents its revert for good. Helm returns errors
+// of the API server as text.
+func TestCannotRevert(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"cannot compare an object with the former Helm revision: nil pointer":                                     true,
+		"failed to create patch: map: map[label:A] does not contain declared merge key: name":                     true,
+		`cannot patch "map" with kind ConfigMap: ConfigMap "map" is invalid: data: Forbidden: field is immutable`: true,
+		`admission webhook "policy.example.com" denied the request: the field must stay`:                          true,
+		`Internal error occurred: failed calling webhook "policy.example.com": connect: connection refused`:       false,
+		`admission webhook "policy.example.com" does not support dry run`:                                         false,
+		"the server is currently unable to handle the request":                                                    false,
+	} {
+		if got := cannotRevert(errors.New(text)); got != want {
+			t.Errorf("%q: %t, want %t", text, got, want)
+		}
+	}
+	if cannotRevert(nil) {
+		t.Error("no error")
 	}
 }

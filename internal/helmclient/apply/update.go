@@ -24,13 +24,16 @@ import (
 // updateFunc updates objects. original are the objects in the manifest of the previous revision.
 type updateFunc func(original, target kube.ResourceList) (*kube.Result, error)
 
-// guarded turns a panic of an update into an error. Helm calls updates in a goroutine of its own, where a panic would end
-// the manager. The computation of a patch panics for some manifests, for example with an empty item in a list.
+// errComparison is the error of a panic of an update.
+var errComparison = errors.New("cannot compare an object with the former Helm revision")
+
+// guarded turns a panic of an update into an error. Helm calls updates in a goroutine of its own, where a panic would
+// end the manager. The computation of a patch panics for some manifests, for example with an empty item in a list.
 func guarded(update updateFunc) updateFunc {
 	return func(original, target kube.ResourceList) (result *kube.Result, err error) {
 		defer func() {
 			if cause := recover(); cause != nil {
-				result, err = &kube.Result{}, fmt.Errorf("cannot compare an object with the former Helm revision: %v", cause)
+				result, err = &kube.Result{}, fmt.Errorf("%w: %v", errComparison, cause)
 			}
 		}()
 		return update(original, target)
