@@ -20,11 +20,11 @@ const (
 	// pingInterval is the time without data on the steady connection before HTTP/2 sends a ping. A ping costs much less
 	// than a probe. If the answer is missing for pingTimeout, the connection is closed. This timeout is long, because
 	// new watches cost much more than a wait.
-	pingInterval, pingTimeout = 10 * time.Second, 35 * time.Second
+	pingInterval, pingTimeout = 14 * time.Second, 35 * time.Second
 	// maxSilence is the time without a sign of life before an API server is probed. It is longer than pingInterval, so
 	// a server that answers pings is not probed. An unreachable Cluster is detected after maxSilence, two probes and
-	// sweepInterval: within 25 s.
-	maxSilence, sweepInterval = 13 * time.Second, time.Second
+	// sweepInterval: within 27 s.
+	maxSilence, sweepInterval = 16 * time.Second, time.Second
 	// aliveInterval is the interval between probes of an API server that gives signs of life, but serves no watch. Only a
 	// request can show that the credentials are valid and that more than the HTTP layer works. The interval is shorter
 	// than the idle timeout of connections.

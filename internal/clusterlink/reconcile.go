@@ -33,7 +33,7 @@ const (
 	// unreachableFailures is the number of failed probes in a row after which a Cluster is unreachable. confirmInterval
 	// is the time between the first failure and the next probe. unreachableSpread is the period of the notifications
 	// for the releases of an unreachable Cluster: each notification causes a write, so they are spread.
-	unreachableFailures, confirmInterval, unreachableSpread = 2, 5 * time.Second, 5 * time.Second
+	unreachableFailures, confirmInterval, unreachableSpread = 2, 5 * time.Second, 3 * time.Second
 	// maxFailures is the number of failed probes in a row after which the link is closed.
 	maxFailures = 5
 	// firstRetry is the delay after the first failed attempt to make a link. It doubles with each failure up to
