@@ -334,15 +334,18 @@ func Load(ctx context.Context, registry Fetcher, loader ChartLoader, artifact *a
 func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, tenant string, policy *verification.Policy,
 	read func(context.Context, oci.Layer) ([]byte, error),
 ) bundle.Source {
+	// A registry may put a new tag on an old, signed chart: the signature is for the digest and not for the tag.
+	tagVersion := ""
+	if policy != nil {
+		tagVersion = oci.TagVersion(artifact.Tag)
+	}
 	return bundle.Source{
 		Manifest:  apiutil.BundleManifest(content.ConfigMediaType, content.ArtifactType, content.Layers),
 		Selection: apiutil.BundleSelection(artifact),
 		Digest:    content.Digest, Name: path.Base(artifact.URL), Version: artifact.Version, Tenant: tenant,
 		// An index may offer an old, signed archive as a new version.
-		IsNamed: chartrepo.IsURL(artifact.URL),
-		// A registry may put a new tag on an old, signed chart: the signature is for the digest and not for the tag.
-		// A tag such as "stable" has no version: Version is then from the signed artifact.
-		IsVersioned: policy != nil && strings.ReplaceAll(artifact.Tag, "_", "+") == artifact.Version,
+		IsNamed:    chartrepo.IsURL(artifact.URL),
+		TagVersion: tagVersion,
 		ReadLayer: func(ctx context.Context, layer int) ([]byte, error) {
 			return read(ctx, content.Layers[layer])
 		},

@@ -271,13 +271,14 @@ func TestSignedChartNeedsVersionOfTag(t *testing.T) {
 	for name, tc := range map[string]struct {
 		verify       *addonsv1.Verification
 		tag, version string
-		want         bool
+		want         string
 	}{
-		"signed":              {&addonsv1.Verification{}, "1.2.3", "1.2.3", true},
-		"with build metadata": {&addonsv1.Verification{}, "1.2.3_4", "1.2.3+4", true},
-		"no version":          {&addonsv1.Verification{}, "stable", "1.2.3", false},
-		"no tag":              {&addonsv1.Verification{}, "", "1.2.3", false},
-		"unsigned":            {nil, "1.2.3", "1.2.3", false},
+		"signed":              {&addonsv1.Verification{}, "1.2.3", "1.2.3", "1.2.3"},
+		"with build metadata": {&addonsv1.Verification{}, "v1.2.3_4", "v1.2.3+4", "1.2.3+4"},
+		"with leading zeros":  {&addonsv1.Verification{}, "9.01.0", "1.2.3", "9.1.0"},
+		"no version":          {&addonsv1.Verification{}, "stable", "1.2.3", ""},
+		"no tag":              {&addonsv1.Verification{}, "", "1.2.3", ""},
+		"unsigned":            {nil, "1.2.3", "1.2.3", ""},
 	} {
 		c := New(movedRegistry{}, &badCharts{}, validSignatures{}, references.NewReader(nil, nil), 4)
 		helmOp, release := &addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}
@@ -288,11 +289,11 @@ func TestSignedChartNeedsVersionOfTag(t *testing.T) {
 			t.Fatal(err)
 		}
 		pulled, err := c.Pull(t.Context(), release, helmOp, false)
-		if err != nil || pulled.source.IsVersioned != tc.want {
+		if err != nil || pulled.source.TagVersion != tc.want {
 			t.Errorf("%s: pulled: %+v, %v", name, pulled, err)
 		}
 		stored, err := c.storedChart(t.Context(), &oci.Content{}, &release.Spec.Artifact, release, policy, true)
-		if err != nil || stored.source.IsVersioned != tc.want {
+		if err != nil || stored.source.TagVersion != tc.want {
 			t.Errorf("%s: stored: %+v, %v", name, stored, err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
@@ -37,8 +36,9 @@ type Source struct {
 	Name, Version string
 	// IsNamed requires that a chart has this Name and Version.
 	IsNamed bool
-	// IsVersioned requires that a chart has this Version, if it is a semantic version. A leading "v" does not matter.
-	IsVersioned bool
+	// TagVersion is the semantic version that a Helm chart must have. Empty means any version. Leading zeros in the
+	// version of the chart do not matter.
+	TagVersion string
 	// Tenant is the tenant of the release. Tenants have equal shares of the processes that build kustomizations.
 	Tenant string
 	// PullLayer stores a layer on disk, where ReadLayer finds it. May be nil. It is called before memory is acquired,
@@ -173,22 +173,19 @@ func (s *Source) check(found *chart.Chart) error {
 		return fmt.Errorf("%w: the repository offers chart %q, version %q, but the archive has chart %q, version %q: ask "+
 			"the owner of the repository", ErrInvalidChart, s.Name, s.Version, name, version)
 	}
-	if s.IsVersioned && isOther(version, s.Version) {
+	if s.TagVersion == "" {
+		return nil
+	}
+	// The version of a generated chart says nothing about the artifact.
+	if format, _, err := Detect(s.Manifest, s.Selection); err != nil || format != FormatHelmChart {
+		return err
+	}
+	// The order of versions ignores the part after "+", but "1.2.3+1" and "1.2.3+2" are different charts.
+	if has, err := semver.NewVersion(version); err != nil || has.String() != s.TagVersion {
 		return fmt.Errorf("%w: the tag of the registry is version %q, but the signed chart has version %q: find out who "+
-			"set the tag; push each chart with the tag of its version", ErrInvalidChart, s.Version, version)
+			"set the tag; push each chart with the tag of its version", ErrInvalidChart, s.TagVersion, version)
 	}
 	return nil
-}
-
-// isOther reports whether the version of a chart differs from a tag that is a semantic version.
-func isOther(version, tag string) bool {
-	want, err := semver.StrictNewVersion(strings.TrimPrefix(tag, "v"))
-	if err != nil {
-		return false
-	}
-	has, err := semver.NewVersion(version)
-	// The order of versions ignores the part after "+", but "1.2.3+1" and "1.2.3+2" are different charts.
-	return err != nil || has.String() != want.String()
 }
 
 // chart is Chart without the check of the name.

@@ -51,13 +51,29 @@ func looseVersion(tag string) *semver.Version {
 	if text == "" || !isDigit(text[0]) {
 		return nil
 	}
-	text, _, _ = strings.Cut(text, "_") // build metadata has no influence on the order
+	text, build, _ := strings.Cut(text, "_") // build metadata has no influence on the order
 	core, pre, found := strings.Cut(text, "-")
 	text = trimZeros(core)
 	if found {
 		text += "-" + trimZeros(pre)
 	}
-	return tagVersion(text)
+	version := tagVersion(text)
+	if version == nil {
+		return nil
+	}
+	if withBuild, err := version.SetMetadata(build); err == nil {
+		return &withBuild
+	}
+	return version
+}
+
+// TagVersion returns the semantic version by which references order a tag, without "v" and leading zeros. It returns ""
+// if the tag is not a complete version, for example "stable" or "1.2".
+func TagVersion(tag string) string {
+	if version := looseVersion(tag); version != nil {
+		return version.String()
+	}
+	return ""
 }
 
 // trimZeros removes the leading zeros of numbers between dots.

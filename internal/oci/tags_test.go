@@ -90,6 +90,19 @@ func TestTagChoice(t *testing.T) {
 	}
 }
 
+// TestTagVersion checks that each tag that counts as a version in the order of tags has a version.
+func TestTagVersion(t *testing.T) {
+	t.Parallel()
+	for tag, want := range map[string]string{
+		"1.2.3": "1.2.3", "v1.2.3-rc.1": "1.2.3-rc.1", "1.2.3_b4": "1.2.3+b4", "9.01.0": "9.1.0", "v9.01.0_b4": "9.1.0+b4",
+		"2026.01.09-0930": "2026.1.9-930", "9.9.9_a_b": "9.9.9", "stable": "", "1.2": "", "20260101": "", "": "",
+	} {
+		if got := TagVersion(tag); got != want {
+			t.Errorf("%q: got %q, want %q", tag, got, want)
+		}
+	}
+}
+
 func TestCompareNatural(t *testing.T) {
 	t.Parallel()
 	sorted := []string{"", "1", "9", "10", "99999999999999999999999999", "100000000000000000000000000", "A", "a", "a-9",
