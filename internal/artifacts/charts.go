@@ -153,7 +153,8 @@ func (c *Charts) Pull(ctx context.Context, release *addonsv1.HelmOpRelease,
 	// either: otherwise a release would wait for another namespace's slot at the registry, and for the backoff after its
 	// failures.
 	urls := urlsOf(&artifact, helmOp)
-	key, err := apiutil.DigestOf(release.Namespace, artifact, urls, access, references.PolicyDigest(unverified))
+	key, err := apiutil.DigestOf(release.Namespace, artifact, urls, access.Digest(),
+		references.PolicyDigest(unverified))
 	if err != nil {
 		return nil, err
 	}

@@ -213,7 +213,7 @@ func lookupsOf(release *Release) (lookups []lookup, refused string, err error) {
 	if len(release.Images) > maxImages {
 		return nil, fmt.Sprintf("it has more than %d images", maxImages), nil
 	}
-	hosts, size := map[string]bool{}, 0
+	hosts, size, access := map[string]bool{}, 0, release.Access.Digest()
 	for _, name := range release.Images {
 		if size += len(name); size > maxNameBytes {
 			return nil, fmt.Sprintf("the names of its images have more than %d bytes", maxNameBytes), nil
@@ -227,7 +227,9 @@ func lookupsOf(release *Release) (lookups []lookup, refused string, err error) {
 		l.isOfChart = images.IsOnHostOf(release.ChartURL, l.reference)
 		// The author of a chart must not find out what the account of the manager may read on other hosts.
 		l.access.OnlyOwnCredentials = !l.isOfChart
-		if l.key, err = apiutil.DigestOf(release.Request.Namespace, l.reference.String(), l.access); err != nil {
+		// The access to an image depends on the access to the chart and on isOfChart.
+		l.key, err = apiutil.DigestOf(release.Request.Namespace, l.reference.String(), access, l.isOfChart)
+		if err != nil {
 			return nil, "", err
 		}
 		lookups = append(lookups, l)

@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // The keys of the Secrets with settings for the access to a registry.
@@ -28,6 +29,14 @@ const (
 	proxyAddressKey  = "address"
 	proxyUsernameKey = "username"
 	proxyPasswordKey = "password"
+)
+
+// Kubernetes does not limit the image pull secrets of a ServiceAccount, and the credentials are copied into memory.
+const (
+	// maxPullSecrets is the maximum number of image pull secrets of a ServiceAccount. Each name counts once.
+	maxPullSecrets = 64
+	// maxPullSecretBytes is the maximum total size of these Secrets. Kubernetes limits each to 1 MiB.
+	maxPullSecretBytes = 2 << 20
 )
 
 // RegistryRefs are the references of a HelmOp for the access to a registry.
@@ -103,8 +112,8 @@ func (r *Reader) addSecret(ctx context.Context, refs *RegistryRefs, access *oci.
 	return nil
 }
 
-// addPullSecrets adds the credentials of the image pull secrets of imagePullServiceAccountName. It
-// skips Secrets that do not exist or have another type, as the kubelet does.
+// addPullSecrets adds the credentials of the image pull secrets of imagePullServiceAccountName. It skips Secrets that
+// do not exist or have another type, as the kubelet does. If the Secrets exceed a limit, the error is ErrInvalidAccess.
 func (r *Reader) addPullSecrets(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
 	if refs.serviceAccount == "" {
 		return nil
@@ -113,6 +122,15 @@ func (r *Reader) addPullSecrets(ctx context.Context, refs *RegistryRefs, access 
 	if err != nil {
 		return fmt.Errorf("%s.imagePullServiceAccountName: %w", refs.Field, err)
 	}
+	refused := func(detail string, limit int) error {
+		return fmt.Errorf("%s.imagePullServiceAccountName: %w", refs.Field, &ocierr.Error{
+			Op: "read ServiceAccount", Subject: refs.Namespace + "/" + refs.serviceAccount, Kind: ocierr.ErrInvalidAccess,
+			Detail: fmt.Sprintf(detail, limit), Hint: "remove image pull secrets from it, or set secretRef instead"})
+	}
+	if len(account.pullSecrets) > maxPullSecrets {
+		return refused("it has more than %d image pull secrets", maxPullSecrets)
+	}
+	size := int64(0)
 	for _, pullSecret := range account.pullSecrets {
 		secret, err := r.read(ctx, apiutil.KindSecret, refs.Namespace, pullSecret)
 		if errors.Is(err, ErrReferenceNotFound) {
@@ -120,6 +138,9 @@ func (r *Reader) addPullSecrets(ctx context.Context, refs *RegistryRefs, access 
 		}
 		if err != nil {
 			return fmt.Errorf("%s.imagePullServiceAccountName: %w", refs.Field, err)
+		}
+		if size += secret.size(); size > maxPullSecretBytes {
+			return refused("its image pull secrets have more than %d bytes together", maxPullSecretBytes)
 		}
 		if config, ok := dockerConfig(secret); ok {
 			access.DockerConfigs = append(access.DockerConfigs, config)

@@ -5,6 +5,7 @@ package references
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 )
 
@@ -102,6 +104,49 @@ func TestAccess(t *testing.T) {
 				t.Errorf("got %v, want %v", access, tc.want)
 			}
 		})
+	}
+}
+
+// TestPullSecretsAreLimited checks that each image pull secret of a ServiceAccount counts once, and that too many or
+// too large ones are an error of the user.
+func TestPullSecretsAreLimited(t *testing.T) {
+	t.Parallel()
+	const large = 900 << 10
+	names := func(n int) (names []string) {
+		for i := range n {
+			names = append(names, fmt.Sprint("absent-", i))
+		}
+		return names
+	}
+	reader, _ := readerOf(
+		controllertest.PullSecret("small", "1"), controllertest.PullSecret("one", strings.Repeat("1", large)),
+		controllertest.PullSecret("two", strings.Repeat("2", large)),
+		controllertest.Opaque("three", map[string]string{"a": strings.Repeat("3", large)}),
+		serviceAccount("twice", slices.Repeat([]string{"small", "absent"}, 5000)...),
+		serviceAccount("most", append(names(maxPullSecrets-1), "small", "small")...),
+		serviceAccount("many", append(names(maxPullSecrets), "small")...),
+		serviceAccount("large", "one", "two"), serviceAccount("too-large", "one", "two", "three"),
+	)
+	for account, want := range map[string]struct {
+		configs int
+		detail  string
+	}{
+		"twice": {1, ""}, "most": {1, ""}, "large": {2, ""}, "many": {0, "it has more than 64 image pull secrets"},
+		"too-large": {2, "its image pull secrets have more than 2097152 bytes together"},
+	} {
+		access, err := reader.Access(t.Context(),
+			controllertest.HelmOpWith(addonsv1.ArtifactSource{ImagePullServiceAccountName: account}))
+		if len(access.DockerConfigs) != want.configs {
+			t.Errorf("%s: %d configs, want %d", account, len(access.DockerConfigs), want.configs)
+		}
+		if want.detail == "" && err == nil {
+			continue
+		}
+		text := "spec.source.imagePullServiceAccountName: read ServiceAccount n/" + account +
+			": invalid access settings: " + want.detail + "; remove image pull secrets from it, or set secretRef instead"
+		if !errors.Is(err, ocierr.ErrInvalidAccess) || err.Error() != text {
+			t.Errorf("%s: got %v, want %s", account, err, text)
+		}
 	}
 }
 

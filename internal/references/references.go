@@ -80,7 +80,8 @@ func (r *Reader) WithCaches(limit int64) *Reader {
 type reference struct {
 	secretType corev1.SecretType
 	data       map[string][]byte
-	// pullSecrets are the names of the image pull secrets of a ServiceAccount.
+	// pullSecrets are the names of the image pull secrets of a ServiceAccount, each once. If there are more than
+	// maxPullSecrets names, it has one more than this limit.
 	pullSecrets     []string
 	resourceVersion string
 }
@@ -137,7 +138,9 @@ func (r *Reader) readLive(ctx context.Context, key referenceKey) (*reference, er
 		}
 		ref := &reference{resourceVersion: account.ResourceVersion}
 		for _, secret := range account.ImagePullSecrets {
-			ref.pullSecrets = append(ref.pullSecrets, secret.Name)
+			if len(ref.pullSecrets) <= maxPullSecrets && !slices.Contains(ref.pullSecrets, secret.Name) {
+				ref.pullSecrets = append(ref.pullSecrets, secret.Name)
+			}
 		}
 		return ref, nil
 	default:

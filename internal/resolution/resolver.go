@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
@@ -222,22 +224,23 @@ func (r *Resolver) lookups(ctx context.Context, p *pass) ([]*lookup, error) {
 	return lookups, nil
 }
 
-// readAccess reads the Secrets and ServiceAccounts that the HelmOp names. If an object does not exist or must not be
-// read, the error is in the result, because a user must correct the HelmOp or the object. Any other error ends the
-// pass.
+// userErrors are the errors of references that a user must correct in the HelmOp or in the object.
+var userErrors = []error{references.ErrReferenceNotFound, references.ErrReferenceForbidden, ocierr.ErrInvalidAccess}
+
+// readAccess reads the Secrets and ServiceAccounts that the HelmOp names. If a user must correct the HelmOp or an
+// object, the error is in the result. Any other error ends the pass.
 func readAccess(ctx context.Context, reader *references.Reader, helmOp *addonsv1.HelmOp) (*registryAccess, error) {
 	a := &registryAccess{}
 	a.access, a.accessErr = reader.Access(ctx, helmOp)
 	a.policy, a.policyErr = reader.Policy(ctx, helmOp)
 	for _, err := range []error{a.accessErr, a.policyErr} {
-		if err != nil && !errors.Is(err, references.ErrReferenceNotFound) &&
-			!errors.Is(err, references.ErrReferenceForbidden) {
+		if err != nil && !slices.ContainsFunc(userErrors, func(known error) bool { return errors.Is(err, known) }) {
 			return nil, err
 		}
 	}
 	var err error
 	// The digest includes the interval. So a changed interval applies now, and not only when the former interval ends.
-	a.digest, err = apiutil.DigestOf(a.access, references.PolicyDigest(a.policy), a.accessErr != nil,
+	a.digest, err = apiutil.DigestOf(a.access.Digest(), references.PolicyDigest(a.policy), a.accessErr != nil,
 		a.policyErr != nil, helmOp.Spec.Source.Interval)
 	return a, err
 }

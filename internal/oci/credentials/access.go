@@ -5,8 +5,12 @@ package credentials
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -35,6 +39,21 @@ type Access struct {
 	// OnlyOwnCredentials means that only DockerConfigs provide credentials. Options.CredentialsFile and
 	// Options.CloudLogin are not used.
 	OnlyOwnCredentials bool
+}
+
+// Digest returns a digest of all settings. It does not copy Docker configs and certificates, because they may be large.
+func (a Access) Digest() string {
+	digest := func(data []byte) []byte {
+		sum := sha256.Sum256(data)
+		return sum[:]
+	}
+	a.DockerConfigs = slices.Clone(a.DockerConfigs)
+	for i, config := range a.DockerConfigs {
+		a.DockerConfigs[i] = digest(config)
+	}
+	a.CA, a.ClientCert, a.ClientKey = digest(a.CA), digest(a.ClientCert), digest(a.ClientKey)
+	text, _ := json.Marshal(a) // it cannot fail: all fields are texts, bytes and booleans
+	return hex.EncodeToString(digest(text))
 }
 
 // Proxy is the HTTP or SOCKS proxy for the requests to a registry.

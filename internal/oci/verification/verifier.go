@@ -5,7 +5,6 @@ package verification
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -131,11 +130,7 @@ func (v *Verifier) Verify(ctx context.Context, url, digest string, access oci.Ac
 	// The key includes the access, because the registry may answer differently with other credentials. It includes the
 	// tenant: a caller must not wait for the requests and the memory of another tenant.
 	flight := policyHash{newHash()}
-	accessText, err := json.Marshal(access)
-	if err != nil {
-		return Result{}, err
-	}
-	flight.text(url, digest, key.policy, string(accessText), transport.TenantOf(ctx))
+	flight.text(url, digest, key.policy, access.Digest(), transport.TenantOf(ctx))
 	done := v.flights.DoChan(flight.sum(), func() (any, error) {
 		// A caller that stops waiting must not end the verification for the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.opts.Timeout)
