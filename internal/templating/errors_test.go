@@ -207,6 +207,44 @@ func TestValuesFromErrors(t *testing.T) {
 	}
 }
 
+// TestLargeTreesAreParsedOneByOne checks that only one large tree is in use at a time, and that small texts do not wait
+// for it.
+func TestLargeTreesAreParsedOneByOne(t *testing.T) {
+	t.Parallel()
+	const parts = maxNodes + 1
+	for name, tc := range map[string]struct {
+		text string
+		want string
+	}{
+		"keys":     {"{" + strings.Repeat("a,", parts) + "}", "gives a key twice"},
+		"values":   {"[" + strings.Repeat("a,", parts) + "]", "has more than 100000 values"},
+		"lines":    {strings.Repeat("- a\n", parts), "has more than 100000 values"},
+		"a string": {"a: '" + strings.Repeat(",", parts) + "'", ""},
+	} {
+		isUsed, isAlone := false, true
+		reader := yamlReader{expand: func(text string) (string, bool) {
+			isUsed = true
+			if largeTree.TryLock() {
+				isAlone = false
+				largeTree.Unlock()
+			}
+			return text, false
+		}}
+		_, err := reader.read(tc.text)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tc.want)
+		}
+		if !isUsed || !isAlone {
+			t.Errorf("%s: the tree is used: %t; no other large tree can be in use: %t", name, isUsed, isAlone)
+		}
+	}
+	largeTree.Lock()
+	defer largeTree.Unlock()
+	if _, err := new(yamlReader).read("a: " + strings.Repeat("x", maxDocumentBytes-10)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestExpensiveTemplatesAreStopped has templates that would run for hours or fill the memory without limits.
 func TestExpensiveTemplatesAreStopped(t *testing.T) {
 	t.Parallel()

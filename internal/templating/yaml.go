@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	yaml "go.yaml.in/yaml/v3"
 
@@ -30,6 +31,15 @@ type yamlReader struct {
 // ParseValues parses the data of a ValuesSource without a TargetPath, with the same result and the same limits as a
 // rendering. The error contains no data.
 func ParseValues(data []byte) (map[string]any, error) { return new(yamlReader).readMap(string(data)) }
+
+// largeTree is held while the tree of a large text exists, see isLarge. So only one such tree is in use, and the others
+// are garbage.
+var largeTree sync.Mutex
+
+// isLarge reports whether the tree of a text may have more than maxNodes values. The YAML library builds the whole tree
+// before the yamlReader counts its values. A text of 1 MiB can have a million values, and their tree takes up to 200
+// MiB. Commas in strings count too, so a large text may be valid.
+func isLarge(text []byte) bool { return 2*yamlweight.Of(text).Values > maxNodes }
 
 var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
@@ -77,11 +87,16 @@ func (r *yamlReader) read(data string) (v any, err error) {
 		return nil, faultf(ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
 	}
 	// The yamlReader bounds aliases. But the library itself repeats the prefix of a %TAG directive for each value.
-	switch err := yamlweight.Refusal([]byte(data)); {
+	text := []byte(data)
+	switch err := yamlweight.Refusal(text); {
 	case errors.Is(err, yamlweight.ErrEncoding):
 		return nil, faultf(ReasonInvalidValues, "is not UTF-8 text")
 	case err != nil:
 		return nil, faultf(ReasonInvalidValues, "has a %%TAG directive; use full tags")
+	}
+	if isLarge(text) {
+		largeTree.Lock()
+		defer largeTree.Unlock()
 	}
 	defer func() {
 		if recover() != nil { // a panic of the YAML library must not end the manager
