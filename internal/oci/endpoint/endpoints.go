@@ -27,6 +27,10 @@ const (
 	// maxTransports is the maximum number of connection pools. There is one for each CA, client certificate and proxy
 	// in use.
 	maxTransports = 64
+	// maxTransportBytes is the maximum size of all CA bundles and client certificates of connection pools together, in
+	// bytes. Parsed certificates take up to ten times their size. Most bundles have less than 4 KiB, and the bundle of
+	// all public authorities has 220 KiB.
+	maxTransportBytes = 4 << 20
 	// maxClients is the maximum number of clients. There is one for each registry and credential in use.
 	maxClients = 512
 	// MaxMetadata is the maximum size of a manifest and of a page of tags, in bytes.
@@ -74,10 +78,18 @@ type Endpoints struct {
 	registries   *watchedFile[*routes.Registries]
 
 	mu         sync.Mutex
-	transports *lru.LRU[string, *transport.Connections]
+	transports *lru.LRU[string, pooled]
 	clients    *lru.LRU[string, *auth.Client]
+	// transportBytes is the total size of the certificates of transports.
+	transportBytes int
 	// tokens holds the tokens of all clients.
 	tokens *bytelru.Cache[string, token]
+}
+
+// pooled are connections with the size of their certificates in bytes.
+type pooled struct {
+	*transport.Connections
+	bytes int
 }
 
 // New returns Endpoints. It reports an invalid file of the options and does not fail. Calls that need the file fail.
@@ -86,7 +98,7 @@ func New(opts Options) *Endpoints {
 	c := &Endpoints{opts: opts, pool: transport.NewPool(opts.Requests), blocklist: newMirrorBlocklist(),
 		tokens: bytelru.New[string, token](maxTokens)}
 	// NewLRU returns an error only if the size is not positive.
-	c.transports, _ = lru.NewLRU(maxTransports, func(_ string, t *transport.Connections) { t.Close() })
+	c.transports, _ = lru.NewLRU(maxTransports, func(_ string, t pooled) { c.drop(t) })
 	c.clients, _ = lru.NewLRU[string, *auth.Client](maxClients, nil)
 	if opts.CloudLogin != nil {
 		c.clouds = credentials.NewClouds(opts.CloudLogin, opts.Requests.Timeout)
@@ -129,7 +141,7 @@ func (c *Endpoints) transportsFor(access credentials.Access, strict bool) (*tran
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if kept, ok := c.transports.Get(key); ok {
-		return kept, key, nil
+		return kept.Connections, key, nil
 	}
 	settings := transport.Settings{
 		Authorities: [][]byte{common.pem, access.CA}, ClientCert: access.ClientCert, ClientKey: access.ClientKey,
@@ -144,8 +156,20 @@ func (c *Endpoints) transportsFor(access credentials.Access, strict bool) (*tran
 	if err != nil {
 		return nil, "", err
 	}
-	c.transports.Add(key, made)
+	size := len(access.CA) + len(access.ClientCert) + len(access.ClientKey)
+	c.transports.Add(key, pooled{Connections: made, bytes: size})
+	for c.transportBytes += size; c.transportBytes > maxTransportBytes; {
+		c.transports.RemoveOldest()
+	}
 	return made, key, nil
+}
+
+// drop closes the idle connections of a pool that is no longer in transports. Clients keep their pools, so drop also
+// forgets all clients: they have no state, and are made again when they are needed. The caller holds mu.
+func (c *Endpoints) drop(t pooled) {
+	c.transportBytes -= t.bytes
+	t.Close()
+	c.clients.Purge()
 }
 
 // client returns the HTTP client for a hop. The client sends the credential only to the hop's host.
@@ -157,7 +181,10 @@ func (c *Endpoints) client(h *hop, credential auth.Credential) *auth.Client {
 	client, ok := c.clients.Get(key)
 	if !ok {
 		client = c.newClient(h, credential, user, key)
-		c.clients.Add(key, client)
+		// The pool of a long operation may be dropped, and a client that is kept would keep it.
+		if pool, ok := c.transports.Peek(h.transportKey); ok && pool.Connections == h.transports {
+			c.clients.Add(key, client)
+		}
 	}
 	return client
 }
@@ -187,7 +214,6 @@ func (c *Endpoints) newClient(h *hop, credential auth.Credential, user, key stri
 func (c *Endpoints) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.clients.Purge()
 	c.transports.Purge()
 }
 

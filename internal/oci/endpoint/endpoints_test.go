@@ -4,7 +4,11 @@
 package endpoint
 
 import (
+	"bytes"
+	"encoding/pem"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -42,6 +46,51 @@ func TestCredentialsShareConnections(t *testing.T) {
 	}
 	if clients, transports := c.clients.Len(), c.transports.Len(); clients != 2 || transports != 1 {
 		t.Errorf("%d clients, %d transports; want 2 and 1", clients, transports)
+	}
+}
+
+// TestTransportsAreBounded checks that the certificates of connection pools have a limit in bytes, and that a client
+// does not keep the certificates of a dropped pool.
+func TestTransportsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newEndpoints(t)
+	server := httptest.NewTLSServer(nil)
+	server.Close()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	var first *Endpoint
+	use := func(size, pools int) {
+		t.Helper()
+		for i := range pools {
+			ca := append(bytes.Repeat([]byte("# comment\n"), size/10), certificate...)
+			e, err := c.Endpoint("oci://r.example/x", credentials.Access{CA: fmt.Appendf(ca, "# %d of %d", i, size)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = e
+			}
+			c.client(e.hops[0], auth.EmptyCredential)
+		}
+	}
+	if use(1000, maxTransports); c.transports.Len() != maxTransports || c.clients.Len() != maxTransports {
+		t.Errorf("%d pools and %d clients of small bundles, want %d", c.transports.Len(), c.clients.Len(), maxTransports)
+	}
+	const large = 1 << 20
+	use(large, 8)
+	sum := 0
+	for _, kept := range c.transports.Values() {
+		sum += kept.bytes
+	}
+	if sum != c.transportBytes || sum > maxTransportBytes || sum < maxTransportBytes-2*large {
+		t.Errorf("%d pools have %d bytes, and %d bytes are counted, want at most %d", c.transports.Len(), sum,
+			c.transportBytes, maxTransportBytes)
+	}
+	c.client(first.hops[0], auth.EmptyCredential) // of a long operation, whose pool is dropped
+	if clients := c.clients.Len(); clients != 1 {
+		t.Errorf("%d clients are kept, want that of the newest pool", clients)
+	}
+	if c.Close(); c.transportBytes != 0 {
+		t.Errorf("%d bytes are counted without a pool", c.transportBytes)
 	}
 }
 
