@@ -45,6 +45,7 @@ func (c *Endpoints) Endpoint(url string, access credentials.Access) (*Endpoint, 
 	if err != nil {
 		return nil, accessError("find mirrors of", url, err)
 	}
+	defer c.admitConfigs(access)()
 	sources, err := credentials.NewSources(access, c.dockerConfig.get, c.clouds)
 	if err != nil {
 		return nil, accessError("read credentials for", url, err)

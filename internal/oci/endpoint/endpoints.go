@@ -31,6 +31,9 @@ const (
 	// bytes. Parsed certificates take up to ten times their size. Most bundles have less than 4 KiB, and the bundle of
 	// all public authorities has 220 KiB.
 	maxTransportBytes = 4 << 20
+	// maxSmallConfigs is the maximum total size of the Docker configs of an Access, in bytes, that are parsed without
+	// largeConfigs. A config with a hundred registries has about 20 KiB.
+	maxSmallConfigs = 32 << 10
 	// maxClients is the maximum number of clients. There is one for each registry and credential in use.
 	maxClients = 512
 	// MaxMetadata is the maximum size of a manifest and of a page of tags, in bytes.
@@ -76,6 +79,10 @@ type Endpoints struct {
 	dockerConfig *watchedFile[credentials.DockerConfig]
 	authorities  *watchedFile[authorities]
 	registries   *watchedFile[*routes.Registries]
+
+	// largeConfigs is held while large Docker configs are parsed and in use. Parsed configs take up to 40 times their
+	// size.
+	largeConfigs sync.Mutex
 
 	mu         sync.Mutex
 	transports *lru.LRU[string, pooled]
@@ -126,6 +133,20 @@ type authorities struct {
 
 func parseAuthorities(data []byte) (authorities, error) {
 	return authorities{pem: data, id: fingerprint(string(data))}, transport.CheckAuthorities(data)
+}
+
+// admitConfigs waits until the Docker configs of an Access may be parsed: the manager parses large ones one after the
+// other. The caller must call release when it no longer uses the parsed configs.
+func (c *Endpoints) admitConfigs(access credentials.Access) (release func()) {
+	size := 0
+	for _, config := range access.DockerConfigs {
+		size += len(config)
+	}
+	if size <= maxSmallConfigs {
+		return func() {}
+	}
+	c.largeConfigs.Lock()
+	return c.largeConfigs.Unlock
 }
 
 // transportsFor returns the connections for an Access, with their key. If strict is true, the connections refuse local

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +93,44 @@ func TestTransportsAreBounded(t *testing.T) {
 	}
 	if c.Close(); c.transportBytes != 0 {
 		t.Errorf("%d bytes are counted without a pool", c.transportBytes)
+	}
+}
+
+// TestLargeConfigsAreParsedOneByOne checks that only one large Docker config is in use at a time, and that small ones
+// do not wait for it.
+func TestLargeConfigsAreParsedOneByOne(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "config.json")
+	writeFile(t, path, `{"auths":{}}`)
+	var c *Endpoints
+	used := 0
+	c = New(Options{
+		Requests:        transport.Options{Timeout: time.Minute, RequestsPerSecond: 1000, MaxRequests: 8},
+		CredentialsFile: path,
+		// The report of the broken file of the manager is made while the Docker configs of the Access are in use.
+		Report: func(string, error) {
+			if used++; c.largeConfigs.TryLock() {
+				t.Error("another large config can be in use")
+				c.largeConfigs.Unlock()
+			}
+		},
+	})
+	t.Cleanup(c.Close)
+	config := func(size int) credentials.Access {
+		return credentials.Access{DockerConfigs: [][]byte{[]byte(`{"auths":{}}` + strings.Repeat(" ", size))}}
+	}
+	writeFile(t, path, "broken")
+	if _, err := c.Endpoint("oci://r.example/x", config(maxSmallConfigs)); err != nil || used != 1 {
+		t.Errorf("of a registry: the file was used %d times: %v", used, err)
+	}
+	writeFile(t, path, `{"credsStore":"x"}`) // another error, which is reported again
+	if _, err := c.Site("https://r.example/x", config(maxSmallConfigs)); err != nil || used != 2 {
+		t.Errorf("of a site: the file was used %d times: %v", used, err)
+	}
+	c.largeConfigs.Lock()
+	defer c.largeConfigs.Unlock()
+	if _, err := c.Endpoint("oci://r.example/x", config(1000)); err != nil {
+		t.Error(err)
 	}
 }
 

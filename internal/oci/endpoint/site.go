@@ -72,6 +72,7 @@ func (c *Endpoints) siteHop(target *url.URL, base string, access credentials.Acc
 	if err != nil {
 		return nil, accessError("reach", base, err)
 	}
+	defer c.admitConfigs(access)()
 	sources, err := credentials.NewSources(access, c.dockerConfig.get, c.clouds)
 	if err != nil {
 		return nil, accessError("read credentials for", base, err)
