@@ -435,8 +435,8 @@ const (
 	// PostRenderFailedReason: postRender cannot be applied to the rendered chart.
 	PostRenderFailedReason = "PostRenderFailed"
 
-	// KubeconfigRefusedReason: the kubeconfig of the Cluster runs a program, names files, or is too large with expanded
-	// YAML aliases, which is not allowed.
+	// KubeconfigRefusedReason: the kubeconfig of the Cluster runs a program, names files, or is too large, also with
+	// expanded YAML aliases, which is not allowed.
 	KubeconfigRefusedReason = "KubeconfigRefused"
 )
 

@@ -29,6 +29,11 @@ const workers = 200
 
 const kubeconfigSuffix = "-" + string(secret.Kubeconfig)
 
+// MaxKubeconfigBytes is the size in bytes of the largest kubeconfig that is used. A usual kubeconfig has 6 kB, and each
+// authority of a bundle adds 2 kB. A Secret may have 1 MiB, and the manager parses the kubeconfigs of many Clusters at
+// the same time.
+const MaxKubeconfigBytes = 64 << 10
+
 // SetupWithManager adds the controller of links to a manager.
 func (l *Links) SetupWithManager(mgr ctrl.Manager) error {
 	cluster := &unstructured.Unstructured{}

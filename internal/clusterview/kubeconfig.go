@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/safeconfig"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
@@ -63,20 +64,29 @@ func (s safeKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj clie
 	return result
 }
 
-// maxKubeconfig bounds a kubeconfig with expanded YAML aliases. A Secret can hold 1 MiB.
-var maxKubeconfig = yamlweight.Weight{Bytes: 1 << 20, Values: 100_000}
+// maxKubeconfig bounds a kubeconfig, with and without expanded YAML aliases. A usual kubeconfig has 30 values. The
+// parse of the largest permitted one takes less than 3 MB, see [yamlweight.Weight.ParseCost].
+var maxKubeconfig = yamlweight.Weight{Bytes: clusterlink.MaxKubeconfigBytes, Values: 2000}
+
+// errTooLarge is the error of a kubeconfig that exceeds maxKubeconfig.
+var errTooLarge = fmt.Errorf("%w: it has more than %d KiB or %d values; keep only the entries for this Cluster",
+	ErrKubeconfigRefused, maxKubeconfig.Bytes>>10, maxKubeconfig.Values)
 
 // checkKubeconfig returns an error if a kubeconfig contains more than addresses and credentials, even in a part that
 // its current context does not use, or if its parse could take all memory. It does not build a REST config, because
 // building one already reads files. It returns no error for a malformed kubeconfig: the caller that uses the kubeconfig
 // fails.
 func checkKubeconfig(data []byte) error {
+	// Even the check for aliases parses a text with aliases.
+	if plain := yamlweight.Of(data); plain.Bytes > maxKubeconfig.Bytes || plain.Values > maxKubeconfig.Values {
+		return errTooLarge
+	}
 	switch err := yamlweight.Check(data, maxKubeconfig); {
 	case errors.Is(err, yamlweight.ErrTag), errors.Is(err, yamlweight.ErrEncoding):
 		return fmt.Errorf("%w: %w", ErrKubeconfigRefused, err)
 	case err != nil: // The error of a parser may quote credentials.
-		return fmt.Errorf("%w: its YAML aliases do not expand to at most %d MiB; write it without aliases",
-			ErrKubeconfigRefused, maxKubeconfig.Bytes>>20)
+		return fmt.Errorf("%w: its YAML aliases do not expand to at most %d KiB; write it without aliases",
+			ErrKubeconfigRefused, maxKubeconfig.Bytes>>10)
 	}
 	config, err := clientcmd.Load(data)
 	if err != nil {

@@ -6,6 +6,7 @@ package clusterview
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -78,6 +79,33 @@ func TestKubeconfigIsWeighed(t *testing.T) {
 			strings.Contains(err.Error(), secret):
 			t.Errorf("%s: got %v, want a refusal with %q", name, err, tc.refused)
 		}
+	}
+}
+
+// TestLargeKubeconfigTakesLittleMemory checks that a kubeconfig without aliases is refused before it is parsed if it
+// has too many bytes or values. It counts the allocated bytes, so it is not parallel.
+func TestLargeKubeconfigTakesLittleMemory(t *testing.T) { //nolint:paralleltest // other tests would allocate
+	const head = "apiVersion: v1\nkind: Config\nx: ["
+	for name, data := range map[string][]byte{
+		"many values": []byte(head + strings.Repeat("{a},", 10<<10) + "]"),
+		"also bytes":  []byte(head + strings.Repeat("{a},", 256<<10) + "]"),
+		"aliases":     []byte(head + "&a {a}," + strings.Repeat("*a,", 256<<10) + "]"),
+		"few values":  []byte(head + strings.Repeat("x", 65<<10) + "]"),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := checkKubeconfig(data)
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, ErrKubeconfigRefused) || !strings.Contains(err.Error(), "more than 64 KiB or 2000 values") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 1<<20 {
+			t.Errorf("%s: the check allocates %d bytes", name, allocated)
+		}
+	}
+	ca := "certificate-authority-data: " + strings.Repeat("a", 48<<10)
+	if err := checkKubeconfig([]byte("clusters: [{name: c, cluster: {" + ca + "}}]")); err != nil {
+		t.Errorf("a bundle of authorities: %v", err)
 	}
 }
 
