@@ -17,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -497,21 +498,34 @@ func TestKubeconfigHandlerEnqueuesClusters(t *testing.T) {
 	added.OnAdd(kubeconfigOf("one", "a"), true)
 }
 
+// TestSlimSecret checks that the cache keeps kubeconfigs, and nothing else that users can make large.
 func TestSlimSecret(t *testing.T) {
 	t.Parallel()
-	kubeconfig := kubeconfigOf("one", "a")
-	kubeconfig.Data["more"] = []byte("x")
-	authority := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "one-ca"},
-		Data: map[string][]byte{"tls.key": []byte("x")}}
-	for _, s := range []*corev1.Secret{kubeconfig, authority} {
-		s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
-		if _, err := SlimSecret(s); err != nil {
+	usual, large := string(kubeconfigOf("one", "a").Data["value"]), strings.Repeat("a", 1<<20)
+	for name, tc := range map[string]struct{ secret, data, want string }{
+		"a kubeconfig":       {"one-kubeconfig", usual, usual},
+		"the largest one":    {"one-kubeconfig", large[:MaxKubeconfigBytes], large[:MaxKubeconfigBytes]},
+		"a large kubeconfig": {"one-kubeconfig", large, LargeKubeconfig},
+		"an authority":       {"one-ca", large, ""},
+	} {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "fleet", Name: tc.secret, UID: "u", ResourceVersion: "7",
+			Labels: map[string]string{large: large}, Annotations: map[string]string{large: large}, Finalizers: []string{large},
+			OwnerReferences: []metav1.OwnerReference{{Name: large}}, GenerateName: large,
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: large}},
+		}, Type: corev1.SecretType(large), Data: map[string][]byte{"value": []byte(tc.data), large: []byte(large)}}
+		got, err := SlimSecret(s)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if len(kubeconfig.Data) != 1 || len(kubeconfig.Data["value"]) == 0 || authority.Data != nil ||
-		len(authority.ManagedFields) != 0 {
-		t.Errorf("got %v and %v", kubeconfig, authority)
+		want := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: tc.secret, UID: "u", ResourceVersion: "7"}}
+		if tc.want != "" {
+			want.Data = map[string][]byte{"value": []byte(tc.want)}
+		}
+		if !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("%s: the cache keeps something else", name)
+		}
 	}
 	if other, err := SlimSecret(&unstructured.Unstructured{}); err != nil || other == nil {
 		t.Errorf("something else becomes %v, %v", other, err)

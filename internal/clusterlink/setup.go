@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -33,6 +34,10 @@ const kubeconfigSuffix = "-" + string(secret.Kubeconfig)
 // authority of a bundle adds 2 kB. A Secret may have 1 MiB, and the manager parses the kubeconfigs of many Clusters at
 // the same time.
 const MaxKubeconfigBytes = 64 << 10
+
+// LargeKubeconfig is what the cache keeps instead of a kubeconfig of more than MaxKubeconfigBytes. The reader of
+// kubeconfigs must refuse it.
+const LargeKubeconfig = "the kubeconfig is too large"
 
 // SetupWithManager adds the controller of links to a manager.
 func (l *Links) SetupWithManager(mgr ctrl.Manager) error {
@@ -90,21 +95,23 @@ func (l *Links) kubeconfigChanged(before, after any) {
 	}
 }
 
-// SlimSecret is a transform for the cache of the Secrets of Clusters. It keeps kubeconfigs completely. Of other
-// Secrets, for example of certificate authorities, it keeps only the metadata.
+// SlimSecret is a transform for the cache of the Secrets of Clusters. It keeps the names of Secrets, and kubeconfigs of
+// up to MaxKubeconfigBytes. Instead of a larger kubeconfig, it keeps LargeKubeconfig. Users can create many Secrets
+// with the label of a Cluster, also without a Cluster, and their labels, owners and types may be large, too.
 func SlimSecret(obj any) (any, error) {
 	s, ok := obj.(*corev1.Secret)
 	if !ok {
 		return obj, nil
 	}
-	s.ManagedFields, s.Annotations, s.OwnerReferences = nil, nil, nil
-	var kubeconfig []byte
-	if strings.HasSuffix(s.Name, kubeconfigSuffix) {
-		kubeconfig = s.Data[secret.KubeconfigDataName]
+	kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}}
+	kubeconfig := s.Data[secret.KubeconfigDataName]
+	if kubeconfig == nil || !strings.HasSuffix(s.Name, kubeconfigSuffix) {
+		return kept, nil
 	}
-	s.Data, s.StringData = nil, nil
-	if kubeconfig != nil {
-		s.Data = map[string][]byte{secret.KubeconfigDataName: kubeconfig}
+	if len(kubeconfig) > MaxKubeconfigBytes {
+		kubeconfig = []byte(LargeKubeconfig)
 	}
-	return s, nil
+	kept.Data = map[string][]byte{secret.KubeconfigDataName: kubeconfig}
+	return kept, nil
 }

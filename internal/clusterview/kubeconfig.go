@@ -78,7 +78,9 @@ var errTooLarge = fmt.Errorf("%w: it has more than %d KiB or %d values; keep onl
 // fails.
 func checkKubeconfig(data []byte) error {
 	// Even the check for aliases parses a text with aliases.
-	if plain := yamlweight.Of(data); plain.Bytes > maxKubeconfig.Bytes || plain.Values > maxKubeconfig.Values {
+	plain := yamlweight.Of(data)
+	if plain.Bytes > maxKubeconfig.Bytes || plain.Values > maxKubeconfig.Values ||
+		string(data) == clusterlink.LargeKubeconfig {
 		return errTooLarge
 	}
 	switch err := yamlweight.Check(data, maxKubeconfig); {

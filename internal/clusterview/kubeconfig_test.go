@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
 func TestSafeKubeconfigs(t *testing.T) {
@@ -91,6 +93,7 @@ func TestLargeKubeconfigTakesLittleMemory(t *testing.T) { //nolint:paralleltest 
 		"also bytes":  []byte(head + strings.Repeat("{a},", 256<<10) + "]"),
 		"aliases":     []byte(head + "&a {a}," + strings.Repeat("*a,", 256<<10) + "]"),
 		"few values":  []byte(head + strings.Repeat("x", 65<<10) + "]"),
+		"not cached":  []byte(clusterlink.LargeKubeconfig),
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -4,16 +4,20 @@
 package manager
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// TestCachedMetadataHasNoContent checks that the cache drops the annotations of Secrets and ConfigMaps: kubectl apply
-// stores the whole content in an annotation. Labels and owners stay.
-func TestCachedMetadataHasNoContent(t *testing.T) {
+// TestCachedMetadataIsSmall checks that the cache drops everything from Secrets and ConfigMaps that users can make
+// large: kubectl apply stores the whole content in an annotation. Whether clusterctl move moves the object stays.
+func TestCachedMetadataIsSmall(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{apiutil.KindSecret, apiutil.KindConfigMap} {
 		options := cacheOptions(&Options{})
@@ -23,22 +27,34 @@ func TestCachedMetadataHasNoContent(t *testing.T) {
 				transform = by.Transform
 			}
 		}
-		object := apiutil.PartialOf(kind)
-		object.Name, object.ResourceVersion = "a", "5"
-		object.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": `{"data":{"key":"secret"}}`}
-		object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
-		object.Labels = map[string]string{"a": "b"}
-		object.OwnerReferences = []metav1.OwnerReference{{Kind: "Cluster", Name: "one"}}
-		cached, err := transform(object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := cached.(*metav1.PartialObjectMetadata)
-		if len(got.Annotations) != 0 || len(got.ManagedFields) != 0 {
-			t.Errorf("%s: the cache has the content of an object: %v", kind, got.Annotations)
-		}
-		if got.ResourceVersion != "5" || got.Labels["a"] != "b" || len(got.OwnerReferences) != 1 {
-			t.Errorf("%s: the cached metadata is %v", kind, got)
+		for name, tc := range map[string]struct {
+			label, owner string
+			moves        bool
+		}{
+			"another object":     {"a", "apps/v1", false},
+			"a label":            {clusterctlv1.ClusterctlMoveHierarchyLabel, "apps/v1", true},
+			"an owner":           {"a", clusterv1.GroupVersion.String(), true},
+			"an owner of HelmOp": {"a", "addons.cluster.x-k8s.io/v1alpha1", true},
+		} {
+			object, large := apiutil.PartialOf(kind), strings.Repeat("x", 1<<10)
+			object.Namespace, object.Name, object.UID, object.ResourceVersion = "a", "b", "c", "5"
+			object.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": large}
+			object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: large}}
+			object.Labels = map[string]string{tc.label: large}
+			object.OwnerReferences = []metav1.OwnerReference{{APIVersion: tc.owner, Kind: large, Name: large}}
+			object.Finalizers = []string{large}
+			cached, err := transform(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := cached.(*metav1.PartialObjectMetadata)
+			if content, err := got.Marshal(); err != nil || len(content) > 100 {
+				t.Errorf("%s %s: the cache has %v, %v", kind, name, got, err)
+			}
+			if got.GroupVersionKind() != object.GroupVersionKind() || got.Namespace != "a" || got.Name != "b" ||
+				got.UID != "c" || got.ResourceVersion != "5" || inventory.MovesWithClusters(got) != tc.moves {
+				t.Errorf("%s %s: the cached metadata is %v", kind, name, got)
+			}
 		}
 	}
 }

@@ -29,6 +29,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/flags"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -45,6 +46,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/compact"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
@@ -166,10 +168,8 @@ func cacheOptions(options *Options) cache.Options {
 		DefaultTransform: slim(cache.TransformStripManagedFields()),
 		ByObject:         map[client.Object]cache.ByObject{},
 	}
-	// After kubectl apply, an annotation has the content of the object.
-	withoutContent := cache.ByObject{Transform: slim(withoutAnnotations)}
 	for _, kind := range []string{apiutil.KindSecret, apiutil.KindConfigMap} {
-		result.ByObject[apiutil.PartialOf(kind)] = withoutContent
+		result.ByObject[apiutil.PartialOf(kind)] = cache.ByObject{Transform: slim(onlyVersion)}
 	}
 	for _, obj := range []client.Object{
 		&addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}, &addonsv1.HelmOpRevision{}, &clusterv1.Cluster{},
@@ -182,12 +182,22 @@ func cacheOptions(options *Options) cache.Options {
 	return result
 }
 
-// withoutAnnotations removes the annotations and the managed fields from the metadata of an object.
-func withoutAnnotations(obj any) (any, error) {
-	if object, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		object.Annotations, object.ManagedFields = nil, nil
+// onlyVersion removes everything from the metadata of a Secret or ConfigMap except its version, and whether clusterctl
+// move moves it. After kubectl apply, an annotation has the content of the object. Users choose the size of labels,
+// owners and finalizers, too.
+func onlyVersion(obj any) (any, error) {
+	object, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return obj, nil
 	}
-	return obj, nil
+	kept := &metav1.PartialObjectMetadata{TypeMeta: object.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: object.Namespace, Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion,
+	}}
+	if inventory.MovesWithClusters(object) {
+		// One reason is enough for the readers of the cache.
+		kept.Labels = map[string]string{clusterctlv1.ClusterctlMoveLabel: ""}
+	}
+	return kept, nil
 }
 
 // slim returns a transform that does the same as another one, and makes objects smaller without changing them.
