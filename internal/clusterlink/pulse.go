@@ -5,7 +5,6 @@ package clusterlink
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -116,25 +115,8 @@ func (c *watchedConn) Read(buffer []byte) (int, error) {
 	return n, err
 }
 
-// ofWatch returns the body of the response to a watch. The data that the watch receives count for isServed.
-func (p *pulse) ofWatch(body io.ReadCloser) io.ReadCloser {
-	return &watchBody{ReadCloser: body, pulse: p}
-}
-
-// watchBody is the body of the response to a watch.
-type watchBody struct {
-	io.ReadCloser
-	pulse *pulse
-}
-
-// Read implements io.Reader.
-func (b *watchBody) Read(buffer []byte) (int, error) {
-	n, err := b.ReadCloser.Read(buffer)
-	if n > 0 {
-		b.pulse.served.Store(int64(time.Since(b.pulse.began)))
-	}
-	return n, err
-}
+// recordServed records that a watch received data.
+func (p *pulse) recordServed() { p.served.Store(int64(time.Since(p.began))) }
 
 // isAlive reports whether a link needs no probe now because its API server gives signs of life.
 func (k *link) isAlive(maxSilence time.Duration) bool {

@@ -5,9 +5,14 @@ package clusterlink
 
 import (
 	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -25,13 +30,21 @@ const (
 	// maxHeaderBytes is the maximum size of the headers of a response. API servers send about 1 kB.
 	maxHeaderBytes = 64 << 10
 	// steadyBuffer and busyBuffer are the most bytes that HTTP/2 buffers for a response that is not read yet. This memory
-	// is in no budget. 500 watches of a Cluster may have a buffer each. One buffer for each round trip is sent, so a
-	// buffer of 128 KiB still permits 1.3 MB/s at 100 ms, also for the list at the start of a watch. The limit for the
-	// whole connection stays at 1 GiB, so that a response that is not read does not block others.
+	// is in no budget. One buffer for each round trip is sent, so a buffer of 128 KiB still permits 1.3 MB/s at 100 ms,
+	// also for the list at the start of a watch. The limit for the whole busy connection stays at 1 GiB, so that a
+	// response that is not read does not block others.
 	steadyBuffer, busyBuffer = 128 << 10, 1 << 20
+	// steadyBuffers is the limit for the whole steady connection: 500 watches may have a buffer each. If a server fills
+	// it faster than the events are decoded, the other responses of this Cluster wait. maxWatchConnections is the number
+	// of HTTP/2 connections for watches. API servers usually permit 100 requests for each connection. With one request for
+	// each, each watch would have a connection with such a limit.
+	steadyBuffers, maxWatchConnections = 1 << 20, 16
 	// maxIdlePerHost is the value of client-go. It affects only API servers without HTTP/2.
 	maxIdlePerHost = 25
 )
+
+var errTooManyConnections = fmt.Errorf("the API server permits too few requests for each connection: %d connections "+
+	"already have watches", maxWatchConnections)
 
 // connections are the two connections to one API server. A connection keeps the largest buffers that it ever needed: 16
 // kB each for TLS records and HTTP/2 frames, and more after one large response. So small and long-lasting responses
@@ -40,6 +53,11 @@ type connections struct {
 	// steady is for probes, watches and reads of metadata; busy is for all other requests.
 	steady, busy *http.Transport
 	pulse        *pulse
+
+	mu sync.Mutex
+	// watching has the number of open watches of each HTTP/2 connection. All responses of a connection share its TLS
+	// state.
+	watching map[*tls.ConnectionState]int
 }
 
 // newConnections returns the connections to the API server of a config, without credentials. It sends no request. With
@@ -67,10 +85,11 @@ func newConnections(settings *clienttransport.Config, refuseLocal bool, signs *p
 	r := &connections{
 		steady: newTransport(settings, secured, refuseLocal),
 		busy:   newTransport(settings, secured.Clone(), refuseLocal),
-		pulse:  signs,
+		pulse:  signs, watching: map[*tls.ConnectionState]int{},
 	}
 	r.steady.DialContext = signs.watched(r.steady.DialContext)
 	r.steady.HTTP2.MaxReceiveBufferPerStream, r.busy.HTTP2.MaxReceiveBufferPerStream = steadyBuffer, busyBuffer
+	r.steady.HTTP2.MaxReceiveBufferPerConnection = steadyBuffers
 	r.steady.HTTP2.SendPingTimeout, r.steady.HTTP2.PingTimeout = pingInterval, pingTimeout
 	r.busy.IdleConnTimeout = busyIdle
 	return r, nil
@@ -109,9 +128,69 @@ func (r *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := way.RoundTrip(req)
 	r.pulse.check(req, resp, err)
 	if err == nil && resp.StatusCode == http.StatusOK && isWatch(req) {
-		resp.Body = r.pulse.ofWatch(resp.Body)
+		return r.openWatch(resp)
 	}
 	return resp, err
+}
+
+// openWatch counts an open watch until its body is closed. The data that the watch receives are signs of life.
+func (r *connections) openWatch(resp *http.Response) (*http.Response, error) {
+	body := &watchBody{ReadCloser: resp.Body, from: r}
+	if resp.ProtoMajor > 1 && resp.TLS != nil {
+		if !r.addWatch(resp.TLS) {
+			return nil, errors.Join(errTooManyConnections, resp.Body.Close())
+		}
+		body.connection = resp.TLS
+	}
+	resp.Body = body
+	return resp, nil
+}
+
+// addWatch counts a watch of a connection. It returns false if too many other connections have watches.
+func (r *connections) addWatch(connection *tls.ConnectionState) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.watching[connection] == 0 && len(r.watching) >= maxWatchConnections {
+		return false
+	}
+	r.watching[connection]++
+	return true
+}
+
+// removeWatch ends the count of a watch.
+func (r *connections) removeWatch(connection *tls.ConnectionState) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.watching[connection]--; r.watching[connection] == 0 {
+		delete(r.watching, connection)
+	}
+}
+
+// watchBody is the body of the response to a watch.
+type watchBody struct {
+	io.ReadCloser
+	from *connections
+	// connection is the HTTP/2 connection of the watch; nil for HTTP/1.
+	connection *tls.ConnectionState
+	closed     atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *watchBody) Read(buffer []byte) (int, error) {
+	n, err := b.ReadCloser.Read(buffer)
+	if n > 0 {
+		b.from.pulse.recordServed()
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *watchBody) Close() error {
+	err := b.ReadCloser.Close()
+	if b.connection != nil && b.closed.CompareAndSwap(false, true) {
+		b.from.removeWatch(b.connection)
+	}
+	return err
 }
 
 // CloseIdleConnections closes unused connections.

@@ -276,3 +276,84 @@ func TestServerCannotFillBuffers(t *testing.T) {
 		}
 	}
 }
+
+// TestServerCannotFillBuffersOfManyWatches checks how much of all watches of a connection is buffered.
+func TestServerCannotFillBuffersOfManyWatches(t *testing.T) {
+	t.Parallel()
+	const watches = 4 * steadyBuffers / steadyBuffer
+	sent := make(chan int, watches)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		total := 0
+		defer func() { sent <- total }()
+		for control := http.NewResponseController(w); ; {
+			n, err := w.Write(make([]byte, 1<<10))
+			total += n
+			if err := errors.Join(err, control.SetWriteDeadline(time.Now().Add(time.Second)), control.Flush()); err != nil {
+				return
+			}
+		}
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	way, total := (&apiServer{Server: server}).way(t), 0
+	for range watches {
+		resp, err := way.RoundTrip(request(t, http.MethodGet, server.URL+"?watch=true", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+	}
+	for range watches {
+		total += <-sent
+	}
+	if total == 0 || total > steadyBuffers*3/2 {
+		t.Errorf("the server has sent %d bytes", total)
+	}
+}
+
+// TestWatchesHaveFewConnections checks that a server that permits only one request for each connection cannot make the
+// manager open a connection for each watch.
+func TestWatchesHaveFewConnections(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	server.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 1}
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	way := (&apiServer{Server: server}).way(t)
+	watch := func() (io.Closer, error) {
+		resp, err := way.RoundTrip(request(t, http.MethodGet, server.URL+"?watch=true", ""))
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp.Body, nil
+	}
+	var open []io.Closer
+	for len(open) < maxWatchConnections {
+		body, err := watch()
+		if err != nil {
+			t.Fatalf("after %d watches: %v", len(open), err)
+		}
+		open = append(open, body)
+	}
+	if _, err := watch(); !errors.Is(err, errTooManyConnections) {
+		t.Errorf("%d connections have watches: %v", len(way.watching), err)
+	}
+	for range 2 { // A body may be closed twice.
+		if err := open[0].Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body, err := watch()
+	if err != nil {
+		t.Fatalf("after the end of a watch: %v", err)
+	}
+	if err := body.Close(); err != nil || len(way.watching) != maxWatchConnections-1 {
+		t.Errorf("%d connections count, %v", len(way.watching), err)
+	}
+}

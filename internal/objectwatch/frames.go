@@ -20,8 +20,12 @@ const (
 	// maxFrameBytes bounds the size of one event. etcd accepts objects of up to 1.5 MiB, which are somewhat larger as
 	// JSON.
 	maxFrameBytes = 16 << 20
-	// maxKeptBytes bounds the size of the buffers that are kept for later events.
-	maxKeptBytes = 64 << 10
+	// smallBytes is the size of an event, in bytes, up to which any number of events may be received at the same time.
+	// Nearly all events are smaller. maxLarge bounds the number of larger events of one cluster. Up to [bytebudget.Free],
+	// these take no share of the memory, and have a buffer of twice their size.
+	smallBytes, maxLarge = 8 << 10, 32
+	// maxKeptBytes bounds the size of the buffers that are kept for later events: a small event may get such a buffer.
+	maxKeptBytes = 2 * smallBytes
 	// lengthBytes is the size of the length prefix of an event in binary form.
 	lengthBytes = 4
 )
@@ -41,6 +45,8 @@ type frames struct {
 	memory eventMemory
 	// share is the memory for the event that is being received; nil for a small event.
 	share *bytebudget.Intake
+	// isLarge is true if the event that is being received has a slot of memory.large.
+	isLarge bool
 	// timeout ends the stream if the event is not received in time; nil if no rest of an event is awaited.
 	timeout *time.Timer
 	// chunk is the last piece that was read. unread is its part that belongs to later events.
@@ -53,8 +59,11 @@ type eventMemory struct {
 	ctx    context.Context
 	budget *bytebudget.Budget
 	owner  bytebudget.Owner
-	// maxWait is how long an event waits for its memory. abandon ends the stream if an event is not complete within twice
-	// this time after its first byte, because other events may wait for the memory. A small event also keeps a buffer.
+	// large has a slot for each event of the cluster that is not small; nil if there is no limit.
+	large chan struct{}
+	// maxWait is how long an event waits for its memory, and before for its slot. abandon ends the stream if an event is
+	// not complete within twice this time after its first byte, because other events may wait for the memory. A small
+	// event also keeps a buffer.
 	maxWait time.Duration
 	abandon func()
 }
@@ -100,11 +109,15 @@ func (f *frames) arrived() bool {
 	return len(f.unread) > 0
 }
 
-// end releases the memory of an event.
+// end releases the memory and the slot of an event.
 func (f *frames) end() {
 	if f.share != nil {
 		f.share.Release()
 		f.share = nil
+	}
+	if f.isLarge {
+		f.isLarge = false
+		<-f.memory.large
 	}
 	f.stopTimeout()
 }
@@ -146,6 +159,11 @@ func (f *frames) consume(buffer *bytes.Buffer, n, size int) error {
 	if buffer.Len()+n > maxFrameBytes {
 		return errFrameTooLarge
 	}
+	if f.memory.large != nil && !f.isLarge && buffer.Len()+n > smallBytes {
+		if err := f.takeSlot(); err != nil {
+			return err
+		}
+	}
 	if f.memory.budget != nil && buffer.Len()+n > bytebudget.Free {
 		if err := f.takeShare(buffer, n, size); err != nil {
 			return err
@@ -154,6 +172,19 @@ func (f *frames) consume(buffer *bytes.Buffer, n, size int) error {
 	buffer.Write(f.unread[:n])
 	f.unread = f.unread[n:]
 	return nil
+}
+
+// takeSlot waits for the slot of an event that is not small, before more of the event is read.
+func (f *frames) takeSlot() error {
+	ctx, cancel := context.WithTimeout(f.memory.ctx, f.memory.maxWait)
+	defer cancel()
+	select {
+	case f.memory.large <- struct{}{}:
+		f.isLarge = true
+		return nil
+	case <-ctx.Done():
+		return errFrameNoMemory
+	}
 }
 
 // takeShare reserves memory for an event that is not small, before more of the event is read. The memory is held until

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -251,5 +252,65 @@ func TestFramesAwaitDecoding(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLargeEventsAreBounded checks that a cluster cannot begin many events that are not small, and that these do not
+// affect small events.
+func TestLargeEventsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		memory := eventMemory{ctx: t.Context(), large: make(chan struct{}, 2), maxWait: memoryWait, abandon: func() {}}
+		begin := func(size int) (end func() error) {
+			body, feed := io.Pipe()
+			result := make(chan error, 1)
+			go func() {
+				events := frames{body: body, memory: memory}
+				err := events.next(func([]byte) error { return nil })
+				result <- errors.Join(err, body.Close())
+			}()
+			go func() { _, _ = io.WriteString(feed, `{"a":"`+strings.Repeat("x", size)) }()
+			synctest.Wait()
+			return func() error {
+				go func() { _, _ = io.WriteString(feed, `"}`) }()
+				return <-result
+			}
+		}
+		first, second, small, third := begin(smallBytes), begin(smallBytes), begin(smallBytes/2), begin(smallBytes)
+		if err := small(); err != nil {
+			t.Errorf("a small event: %v", err)
+		}
+		began := time.Now()
+		if err := third(); !errors.Is(err, errFrameNoMemory) || time.Since(began) != memoryWait {
+			t.Errorf("one large event too many: %v after %s", err, time.Since(began))
+		}
+		fourth := begin(smallBytes)
+		for name, end := range map[string]func() error{"first": first, "second": second} {
+			if err := end(); err != nil {
+				t.Errorf("the %s large event: %v", name, err)
+			}
+		}
+		if err := fourth(); err != nil {
+			t.Errorf("an event that waited: %v", err)
+		}
+		if held := len(memory.large); held != 0 {
+			t.Errorf("%d slots are still held", held)
+		}
+	})
+}
+
+// TestLargeEventsHaveSlotsOfCluster checks that all identities of a cluster share the slots for large events.
+func TestLargeEventsHaveSlotsOfCluster(t *testing.T) {
+	t.Parallel()
+	w := New(Options{})
+	first, second, other := &link{id: linkID{"a", "one"}}, &link{id: linkID{"a", "two"}}, &link{id: linkID{"b", "one"}}
+	for _, l := range []*link{first, second, other} {
+		l.watcher = w
+		w.addLinkLocked(l)
+	}
+	slots := first.memory(t.Context(), nil).large
+	if cap(slots) != maxLarge || second.memory(t.Context(), nil).large != slots ||
+		other.memory(t.Context(), nil).large == slots {
+		t.Errorf("%d slots, or another number of clusters with them", cap(slots))
 	}
 }

@@ -45,6 +45,9 @@ type link struct {
 	// narrow are the resources that the identity may not watch in all namespaces at once.
 	narrow map[narrowKey]struct{}
 
+	// largeEvents has a slot for each large event of the cluster. All links of the cluster share it.
+	largeEvents chan struct{}
+
 	pendingReads pendingReads
 	lists        lists
 }
@@ -92,8 +95,8 @@ func (l *link) metadata() (metadata.Interface, error) {
 
 // memory returns the memory budget for large events.
 func (l *link) memory(ctx context.Context, abandon func()) eventMemory {
-	return eventMemory{ctx: ctx, budget: l.watcher.options.Bytes, owner: l.conn.Owner, maxWait: memoryWait,
-		abandon: abandon}
+	return eventMemory{ctx: ctx, budget: l.watcher.options.Bytes, owner: l.conn.Owner, large: l.largeEvents,
+		maxWait: memoryWait, abandon: abandon}
 }
 
 // isPlain reports whether the cluster is known not to stream lists.

@@ -146,7 +146,8 @@ func (f *feed) rest(err error) bool {
 	switch {
 	case f.ctx.Err() != nil:
 		return false
-	case isSteady:
+	case isSteady && !errors.Is(err, errFrameNoMemory) && !errors.Is(err, errTimeout):
+		// These errors come late, and the next request may take the same memory.
 		f.failures = 0
 	}
 	if !f.stream.broke(f.run, err) {

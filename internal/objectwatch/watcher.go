@@ -133,10 +133,19 @@ func (w *Watcher) Follow(key types.NamespacedName, conn Connection, plan Plan) {
 }
 
 func (w *Watcher) addLinkLocked(l *link) {
-	if w.links[l.id.cluster] == nil {
-		w.links[l.id.cluster] = map[string]*link{}
+	ofCluster := w.links[l.id.cluster]
+	if ofCluster == nil {
+		ofCluster = map[string]*link{}
+		w.links[l.id.cluster] = ofCluster
 	}
-	w.links[l.id.cluster][l.id.identity] = l
+	for _, other := range ofCluster {
+		l.largeEvents = other.largeEvents
+		break
+	}
+	if l.largeEvents == nil {
+		l.largeEvents = make(chan struct{}, maxLarge)
+	}
+	ofCluster[l.id.identity] = l
 }
 
 func (w *Watcher) removeLinkLocked(l *link) {
