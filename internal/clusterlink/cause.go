@@ -26,6 +26,8 @@ const (
 	CauseCertificate Cause = "the kubeconfig does not trust the certificate of the API server for this address"
 	// CauseName means that the name of the host does not exist.
 	CauseName Cause = "the host name in the kubeconfig cannot be resolved"
+	// CauseRedirect means that the server redirects requests to another server.
+	CauseRedirect Cause = "the server redirects requests to another server, which HelmOp does not follow"
 )
 
 // causeOf returns the cause of a failed attempt.
@@ -37,6 +39,8 @@ func causeOf(err error) Cause {
 		return CauseLocal
 	case errors.Is(err, errUnauthorized):
 		return CauseCredentials
+	case errors.Is(err, errRedirect):
+		return CauseRedirect
 	case errors.As(err, &certificate):
 		return CauseCertificate
 	case errors.As(err, &name) && name.IsNotFound:

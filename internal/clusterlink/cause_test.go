@@ -20,6 +20,7 @@ func TestCauses(t *testing.T) {
 	status := http.StatusOK
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
+		w.Header().Set("Location", "http://other.example.com")
 		w.WriteHeader(status)
 	}))
 	t.Cleanup(server.Close)
@@ -38,6 +39,8 @@ func TestCauses(t *testing.T) {
 			want: CauseLocal},
 		{name: "credentials", config: rest.Config{Host: server.URL, TLSClientConfig: insecure},
 			status: http.StatusUnauthorized, want: CauseCredentials},
+		{name: "redirects", config: rest.Config{Host: server.URL, TLSClientConfig: insecure},
+			status: http.StatusPermanentRedirect, want: CauseRedirect},
 		{name: "fails by itself", config: rest.Config{Host: server.URL, TLSClientConfig: insecure},
 			status: http.StatusInternalServerError},
 		{name: "authority", config: rest.Config{Host: server.URL}, want: CauseCertificate},

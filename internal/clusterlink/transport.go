@@ -46,6 +46,10 @@ const (
 var errTooManyConnections = fmt.Errorf("the API server permits too few requests for each connection: %d connections "+
 	"already have watches", maxWatchConnections)
 
+// errRedirect means that a server sends requests to another server. No API server needs this, and a kubeconfig must not
+// be able to make the manager send requests to other servers in its network.
+var errRedirect = errors.New("the API server redirects the request to another server, which HelmOp does not follow")
+
 // connections are the two connections to one API server. A connection keeps the largest buffers that it ever needed: 16
 // kB each for TLS records and HTTP/2 frames, and more after one large response. So small and long-lasting responses
 // have their own connection with small buffers. The other connection is closed soon after an action.
@@ -126,11 +130,25 @@ func (r *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 		way = r.steady
 	}
 	resp, err := way.RoundTrip(req)
+	if err == nil && redirectsAway(req, resp) {
+		resp, err = nil, errors.Join(errRedirect, resp.Body.Close())
+	}
 	r.pulse.check(req, resp, err)
 	if err == nil && resp.StatusCode == http.StatusOK && isWatch(req) {
 		return r.openWatch(resp)
 	}
 	return resp, err
+}
+
+// redirectsAway reports whether a response is a redirect to another server. http.Client would send the request with
+// its body there, and the credentials, because the transport adds them to each request.
+func redirectsAway(req *http.Request, resp *http.Response) bool {
+	location := resp.Header.Get("Location")
+	if location == "" || resp.StatusCode < http.StatusMultipleChoices || resp.StatusCode >= http.StatusBadRequest {
+		return false
+	}
+	target, err := req.URL.Parse(location)
+	return err != nil || target.Scheme != req.URL.Scheme || target.Host != req.URL.Host
 }
 
 // openWatch counts an open watch until its body is closed. The data that the watch receives are signs of life.

@@ -10,8 +10,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -355,5 +357,48 @@ func TestWatchesHaveFewConnections(t *testing.T) {
 	}
 	if err := body.Close(); err != nil || len(way.watching) != maxWatchConnections-1 {
 		t.Errorf("%d connections count, %v", len(way.watching), err)
+	}
+}
+
+// TestRedirectsToOtherServersAreRefused checks that an API server cannot make the manager send requests to another
+// server, on both connections. Redirects to the same server are followed.
+func TestRedirectsToOtherServersAreRefused(t *testing.T) {
+	t.Parallel()
+	var received atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received.Add(1) }))
+	t.Cleanup(other.Close)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/version" {
+			return
+		}
+		http.Redirect(w, r, r.URL.Query().Get("to"), http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(server.Close)
+	config, err := withTransport(&rest.Config{Host: server.URL, BearerToken: "t",
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false, newPulse())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: config.Transport}
+	for to, want := range map[string]error{
+		other.URL: errRedirect, other.URL + "/version": errRedirect, "//" + other.Listener.Addr().String(): errRedirect,
+		strings.Replace(server.URL, "https", "http", 1): errRedirect, "https://user@%zz": errRedirect,
+		server.URL + "/version": nil, "/version": nil,
+	} {
+		for _, accept := range []string{"", "application/json"} {
+			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+				req := request(t, method, server.URL+"/?to="+url.QueryEscape(to), accept)
+				resp, err := client.Do(req)
+				if err == nil {
+					err = resp.Body.Close()
+				}
+				if !errors.Is(err, want) {
+					t.Errorf("%s %s: %v", method, to, err)
+				}
+			}
+		}
+	}
+	if got := received.Load(); got != 0 {
+		t.Errorf("another server has received %d requests", got)
 	}
 }
