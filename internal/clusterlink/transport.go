@@ -240,6 +240,9 @@ func withTransport(config *rest.Config, refuseLocal bool, signs *pulse) (*rest.C
 	if err != nil {
 		return nil, err
 	}
+	if refuseLocal && settings.Proxy == nil && dialguard.IsLocalName(url.Hostname()) {
+		return nil, dialguard.ErrRefused // The dialer sees only the address of a proxy in the environment.
+	}
 	transports, err := newConnections(settings, refuseLocal, signs)
 	if err != nil {
 		return nil, err

@@ -206,22 +206,39 @@ func TestIsSmall(t *testing.T) {
 	}
 }
 
-// TestLocalAddressesAreRefused checks that local addresses in a kubeconfig are refused, unless an option permits them.
+// TestLocalAddressesAreRefused checks that local addresses of API servers and proxies in a kubeconfig are refused,
+// unless an option permits them. An address in the URL is refused without a connection, because a proxy in the
+// environment of the manager would connect to it.
 func TestLocalAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("{}"))
 	}))
 	t.Cleanup(server.Close)
+	local, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	insecure := rest.TLSClientConfig{Insecure: true}
+	if _, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: insecure}, false, newPulse()); err != nil {
+		t.Errorf("a permitted address: %v", err)
+	}
+	for _, host := range []string{server.URL, "https://localhost:6443", "https://169.254.169.254", "https://[::1]/path"} {
+		config := &rest.Config{Host: host, TLSClientConfig: insecure}
+		if _, err := withTransport(config, true, newPulse()); !errors.Is(err, dialguard.ErrRefused) {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
 	for _, refuse := range []bool{false, true} {
-		insecure := rest.TLSClientConfig{Insecure: true}
-		config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: insecure}, refuse, newPulse())
+		// The proxy of a kubeconfig may have a network of its own.
+		config, err := withTransport(&rest.Config{Host: "https://127.0.0.1", TLSClientConfig: insecure,
+			Proxy: http.ProxyURL(local)}, refuse, newPulse())
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = askVersion(t.Context(), &http.Client{Transport: config.Transport}, config)
-		if errors.Is(err, dialguard.ErrRefused) != refuse {
-			t.Errorf("refused %t: %v", refuse, err)
+		if err == nil || errors.Is(err, dialguard.ErrRefused) != refuse {
+			t.Errorf("a local proxy, refused %t: %v", refuse, err)
 		}
 	}
 }
