@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"sigs.k8s.io/cluster-api/util/conditions"
+
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
@@ -76,14 +78,16 @@ func adoptionEnd(wait *releasememory.AdoptionWait, adopter *addonsv1.HelmOpRelea
 }
 
 // adopterOf returns the HelmOpRelease of another HelmOp that adopts the release of a HelmOpRelease when it finds the
-// release; nil if there is none. A HelmOp that had the release before and lost it does not adopt it.
+// release; nil if there is none. A HelmOp that had the release before and lost it, or may not access the Cluster, does
+// not adopt it.
 func (r *Reconciler) adopterOf(ctx context.Context, release *addonsv1.HelmOpRelease) *addonsv1.HelmOpRelease {
 	children := apiutil.ChildrenOfCluster(ctx, r.client, apiutil.ClusterKey(release))
 	for i := range children {
 		other := &children[i]
 		if other.UID != release.UID && other.Spec.Release == release.Spec.Release && other.DeletionTimestamp.IsZero() &&
 			releasespec.PolicyOf(&other.Spec).TakeOwnership && other.Status.Release == nil &&
-			other.Annotations[addonsv1.LostToAnnotation] == "" {
+			other.Annotations[addonsv1.LostToAnnotation] == "" &&
+			conditions.GetReason(other, addonsv1.ReadyCondition) != addonsv1.ClusterAccessDeniedReason {
 			return other
 		}
 	}

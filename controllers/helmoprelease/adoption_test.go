@@ -70,6 +70,10 @@ func TestUninstallationWaitsForAdoption(t *testing.T) {
 		"had it before": {change: func(next *addonsv1.HelmOpRelease, _ *releaseScope) {
 			next.Status.Release = &addonsv1.ReleaseObservation{Revision: 1}
 		}, want: model.ActionUninstall},
+		"may not access the Cluster": {change: func(next *addonsv1.HelmOpRelease, _ *releaseScope) {
+			releasestatus.NotReleased(next, addonsv1.AdoptionPendingReason, adoptionPending)
+			report.SetNotReady(next, addonsv1.ClusterAccessDeniedReason, "No")
+		}, want: model.ActionUninstall},
 		"the Cluster is deleted": {change: func(_ *addonsv1.HelmOpRelease, scope *releaseScope) {
 			scope.cluster.DeletionTimestamp = &metav1.Time{Time: controllertest.Noon}
 		}, want: model.ActionUninstall},
