@@ -188,8 +188,9 @@ func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
 	return result, helmerr.Explain(err)
 }
 
-// create creates the objects that were not created before the others. An empty list is an error, as in Helm, unless it
-// may be a hook of a kind that the cluster no longer serves.
+// create creates the objects that were not created before the others. It updates the namespace of the release if this
+// action has created it. An empty list is an error, as in Helm, unless it may be a hook of a kind that the cluster no
+// longer serves.
 func (k *Client) create(resources kube.ResourceList) (*kube.Result, error) {
 	rest, err := k.withoutAssumed(resources)
 	if err != nil {
@@ -197,7 +198,7 @@ func (k *Client) create(resources kube.ResourceList) (*kube.Result, error) {
 	}
 	if k.isMade != nil {
 		made := rest.Filter(k.isMade)
-		if _, err := k.Client.Update(made, made, false); err != nil {
+		if _, err := guarded(k.updateKnown)(made, made); err != nil {
 			return nil, err
 		}
 		rest = rest.Difference(made)
