@@ -59,6 +59,10 @@ type Client struct {
 	OnlyOwned bool
 	// RefusesUnowned means that an update fails if one of its objects exists without the annotations of the release.
 	RefusesUnowned bool
+	// Restores means that the action is a rollback. Helm then does not search for existing objects of the manifest.
+	Restores bool
+	// RefusesOthers means that a rollback fails if it would restore an object that belongs to another release.
+	RefusesOthers bool
 	// Known has versions of objects that belonged to the release; nil if none is known.
 	Known Versions
 	// Memory is the memory of the action; nil if there is no bound.
@@ -258,7 +262,7 @@ func (k *Client) apply(original, target kube.ResourceList, force bool, update up
 		return &kube.Result{}, err
 	}
 	if k.RefusesUnowned {
-		if err := k.refuseUnowned(target); err != nil {
+		if err := k.refuseUnowned(target, false); err != nil {
 			return &kube.Result{}, err
 		}
 	}
@@ -269,6 +273,11 @@ func (k *Client) apply(original, target kube.ResourceList, force bool, update up
 	left, err := k.takeLeftovers()
 	if err != nil {
 		return &kube.Result{}, helmerr.Explain(err)
+	}
+	if k.Restores {
+		if original, err = k.rollbackBaselines(left, original, rest); err != nil {
+			return &kube.Result{}, err
+		}
 	}
 	manifests := k.manifestsOf(target)
 	if !force {

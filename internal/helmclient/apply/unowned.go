@@ -5,6 +5,7 @@ package apply
 
 import (
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"helm.sh/helm/v3/pkg/kube"
@@ -37,9 +38,11 @@ func (k *Client) Unowned(manifest string) ([]UnownedObject, error) {
 }
 
 // refuseUnowned returns an error if objects exist whose annotations do not name the release. A chart may change Helm's
-// label of an object that HelmOp created, so the label does not count.
-func (k *Client) refuseUnowned(resources kube.ResourceList) error {
+// label of an object that HelmOp created, so the label does not count. With onlyOthers, the annotations must name
+// another release.
+func (k *Client) refuseUnowned(resources kube.ResourceList, onlyOthers bool) error {
 	unowned, err := k.unownedIn(resources, false)
+	unowned = slices.DeleteFunc(unowned, func(object UnownedObject) bool { return onlyOthers && object.Owner == "" })
 	if err != nil || len(unowned) == 0 {
 		return err
 	}

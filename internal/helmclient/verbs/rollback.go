@@ -65,6 +65,7 @@ func (s *verb) rollback() error {
 		// The cluster must serve the kinds of the manifest.
 		s.Cluster.Seen.ApplyAgain(decision.RollbackTo)
 		s.Cluster.KeepsCRD = crds.InRecord(target.Chart)
+		s.Cluster.Restores, s.Cluster.RefusesOthers = true, !options.Upgrade.TakeOwnership
 	}
 	err = s.newRollback(decision, options).Run(desired.Name)
 	if err != nil {
