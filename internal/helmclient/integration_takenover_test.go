@@ -103,9 +103,17 @@ func (r *releaseRun) failUntilForgotten(t *testing.T, b *bench, configMap string
 }
 
 // TestIntegrationCRDMovesToFolder checks that an upgrade keeps a CRD, and with it all custom resources, if the chart
-// moves the CRD from its templates to its folder crds. A rollback keeps a CRD that only moves back.
+// moves the CRD from its templates to its folder crds. A rollback keeps a CRD that only moves back. The folder may be
+// that of a subchart which Chart.yaml does not declare, so that Helm's record does not show the subchart.
 func TestIntegrationCRDMovesToFolder(t *testing.T) {
-	for name, policy := range map[string]model.CRDPolicy{"create": model.CRDsCreate, "skip": model.CRDsSkip} {
+	for name, test := range map[string]struct {
+		policy     model.CRDPolicy
+		isSubchart bool
+	}{
+		"create":   {policy: model.CRDsCreate},
+		"skip":     {policy: model.CRDsSkip},
+		"subchart": {policy: model.CRDsCreate, isSubchart: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			group := b.namespace + ".moves.test"
@@ -113,8 +121,14 @@ func TestIntegrationCRDMovesToFolder(t *testing.T) {
 			own, crdFile := map[string]string{"value.yaml": helmtest.ValueConfigMap}, map[string]string{"crd.yaml": crd}
 			inTemplates, inFolder := helmtest.NewChart("1.0.0", with(own, "crd.yaml", crd)),
 				helmtest.ChartWithCRDs("2.0.0", own, crdFile)
+			if test.isSubchart {
+				subchart := helmtest.ChartWithCRDs("1.0.0", nil, crdFile)
+				subchart.Metadata.Name = "sub"
+				inFolder = helmtest.NewChart("2.0.0", own)
+				inFolder.AddDependency(subchart)
+			}
 			run := b.newRun(inTemplates, map[string]any{"cidr": "1"})
-			run.policy, run.options.Upgrade.CRDs = helmtest.WithRollback, policy
+			run.policy, run.options.Upgrade.CRDs = helmtest.WithRollback, test.policy
 			var lost []model.Loss
 			run.options.Admit = func(loss model.Loss) error {
 				lost = append(lost, loss)

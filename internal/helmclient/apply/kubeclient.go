@@ -48,8 +48,8 @@ type Client struct {
 	Owner ReleaseName
 	// Leftovers holds further revisions that may have objects in the cluster; nil if there are none.
 	Leftovers *Leftovers
-	// KeepsCRD reports whether the chart may have a CustomResourceDefinition in its folders crds. An upgrade or a rollback
-	// does not delete it. Nil for other actions.
+	// KeepsCRD reports whether the chart may have a CustomResourceDefinition in its folders crds. An upgrade does not
+	// delete it. The result is always true for a rollback. KeepsCRD is nil for other actions.
 	KeepsCRD func(name string) bool
 	// Progress receives a description of the current step.
 	Progress func(string)

@@ -57,15 +57,6 @@ func InFolder(chrt *chart.Chart) func(name string) bool {
 	}
 }
 
-// InRecord does the same as InFolder for the chart of a record. A record does not have the files of dependencies, so
-// the result is true for each name if there are dependencies. The result is also true without a chart.
-func InRecord(chrt *chart.Chart) func(name string) bool {
-	if chrt == nil || chrt.Metadata == nil || len(chrt.Metadata.Dependencies) > 0 {
-		return func(string) bool { return true }
-	}
-	return InFolder(chrt)
-}
-
 // Read returns the objects in the files of crds folders, in their order. An error has the kind
 // [helmerr.ErrInvalidChart]. Read refuses files that take too much memory together. Before it parses a file, it
 // reserves memory in the lease, and returns the errors of the lease. A nil Cache keeps nothing.

@@ -13,7 +13,6 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -64,7 +63,8 @@ func (s *verb) rollback() error {
 	if s.Cluster != nil {
 		// The cluster must serve the kinds of the manifest.
 		s.Cluster.Seen.ApplyAgain(decision.RollbackTo)
-		s.Cluster.KeepsCRD = crds.InRecord(target.Chart)
+		// The record does not have the files of subcharts, and names only the subcharts that Chart.yaml declares.
+		s.Cluster.KeepsCRD = func(string) bool { return true }
 		s.Cluster.Restores, s.Cluster.RefusesOthers = true, !options.Upgrade.TakeOwnership
 	}
 	err = s.newRollback(decision, options).Run(desired.Name)
