@@ -228,17 +228,19 @@ func TestIntegrationHookRequests(t *testing.T) {
 	}
 }
 
+// ownNamespace is the template of the namespace of a release.
+const ownNamespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {{ .Release.Namespace }}\n" +
+	"  labels: {by: chart}\n"
+
 // TestIntegrationChartHasItsNamespace checks that a chart can be installed that has the namespace of its release as an
 // object, also in a second try. The computation of a patch for an empty item of a list panics: this fails only the
 // action.
 func TestIntegrationChartHasItsNamespace(t *testing.T) {
-	namespace := map[string]string{"value.yaml": helmtest.ValueConfigMap,
-		"namespace.yaml": "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {{ .Release.Namespace }}\n  labels: {by: chart}\n"}
+	namespace := map[string]string{"value.yaml": helmtest.ValueConfigMap, "namespace.yaml": ownNamespace}
 	for name, failing := range map[string]map[string]string{
-		"first try":  nil,
-		"second try": with(namespace, "broken.yaml", brokenService),
-		"second try after an empty item": with(namespace, "namespace.yaml",
-			namespace["namespace.yaml"]+"  finalizers: [null]\n"),
+		"first try":                      nil,
+		"second try":                     with(namespace, "broken.yaml", brokenService),
+		"second try after an empty item": with(namespace, "namespace.yaml", ownNamespace+"  finalizers: [null]\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -254,5 +256,19 @@ func TestIntegrationChartHasItsNamespace(t *testing.T) {
 			}
 			b.wantConfigMap("demo-value", "1")
 		})
+	}
+}
+
+// TestIntegrationFailedInstallWithItsNamespace checks that a failed installation can be uninstalled if the chart has
+// the namespace of the release. The installation has created the namespace, so it did not survive an earlier one.
+func TestIntegrationFailedInstallWithItsNamespace(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap,
+		"namespace.yaml": ownNamespace, "hook.yaml": hookService("refused", "pre-install")}), map[string]any{"cidr": "1"})
+	run.policy = helmtest.WithUninstall
+	run.mustFail(t, run.later(t, 0), model.ActionInstall)
+	run.mustAct(t, run.later(t, 0), model.ActionUninstall)
+	if b.get("/api/v1/namespaces/"+b.namespace).GetDeletionTimestamp() == nil {
+		t.Error("the namespace was not deleted")
 	}
 }

@@ -272,10 +272,13 @@ func isKeptByManifest(info *resource.Info) bool {
 
 // HasSurvivors reports whether an installation that failed before it created an object of its manifest, for example
 // because a hook failed, would take over an object of the release. Such an object survived an earlier installation. The
-// result is also true if this cannot be determined. After the installation has created or applied objects, the result
-// is false: Found was called if there are such objects.
+// namespace that this action has created does not count. The result is also true if this cannot be determined. After
+// the installation has created or applied objects, the result is false: Found was called if there are such objects.
 func (k *Client) HasSurvivors() bool {
 	for _, info := range k.planned {
+		if k.isMade != nil && k.isMade(info) {
+			continue
+		}
 		if survives, err := k.mayDelete(info); survives != nil || err != nil {
 			return true
 		}
