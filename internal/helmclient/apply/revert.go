@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
 // revertFields removes the fields that failed revisions have set from the objects of target, and restores the values
@@ -59,8 +61,8 @@ func (k *Client) revertFields(left leftObjects, original, target kube.ResourceLi
 
 // contentErrors matches the errors that the content of a failed revision causes: no patch can be computed from it, or
 // the API server or a policy refuses the patch. Helm converts errors to text.
-var contentErrors = regexp.MustCompile(errComparison.Error() +
-	`|failed to create patch| is invalid: |denied the request`)
+var contentErrors = regexp.MustCompile(errComparison.Error() + `|failed to create patch| is invalid: |` +
+	helmerr.Denial)
 
 // cannotRevert reports whether the content of a failed revision prevents its revert. With another error, for example
 // because a webhook does not answer, a later action must try again: after a success, no action reverts the revision.

@@ -45,9 +45,11 @@ func TestCannotRevert(t *testing.T) {
 		"failed to create patch: map: map[label:A] does not contain declared merge key: name":                     true,
 		`cannot patch "map" with kind ConfigMap: ConfigMap "map" is invalid: data: Forbidden: field is immutable`: true,
 		`admission webhook "policy.example.com" denied the request: the field must stay`:                          true,
-		`Internal error occurred: failed calling webhook "policy.example.com": connect: connection refused`:       false,
-		`admission webhook "policy.example.com" does not support dry run`:                                         false,
-		"the server is currently unable to handle the request":                                                    false,
+		`cannot patch "map" with kind ConfigMap: configmaps "map" is forbidden: ValidatingAdmissionPolicy 'a' with ` +
+			`binding 'b' denied request: the field must stay`: true,
+		`Internal error occurred: failed calling webhook "policy.example.com": connect: connection refused`: false,
+		`admission webhook "policy.example.com" does not support dry run`:                                   false,
+		"the server is currently unable to handle the request":                                              false,
 	} {
 		if got := cannotRevert(errors.New(text)); got != want {
 			t.Errorf("%q: %t, want %t", text, got, want)

@@ -139,9 +139,13 @@ func Classify(err error) error {
 	return kind
 }
 
+// Denial is a pattern of the texts of admission webhooks ("denied the request") and of admission policies ("denied
+// request") that refuse an object.
+const Denial = `denied (?:the )?request`
+
 // refusedByPolicy matches rejections of an object by a policy. For them, the API server uses the same code as for
 // missing permissions.
-var refusedByPolicy = regexp.MustCompile(`exceeded quota|denied (?:the )?request|violates PodSecurity|must specify (?:limits|requests)|(?:maximum|minimum) (?:cpu|memory)`)
+var refusedByPolicy = regexp.MustCompile(Denial + `|exceeded quota|violates PodSecurity|must specify (?:limits|requests)|(?:maximum|minimum) (?:cpu|memory)`)
 
 // classifyStatus classifies the error responses of an API server; ok is false for other errors. The kind is nil if the
 // cluster rejected the release itself.
@@ -193,12 +197,13 @@ type textKind struct {
 	kind    error
 }
 
-// quotingKinds lists patterns of errors that quote another program: a template of the chart, or a webhook. The quoted
-// text may match any pattern of textKinds, for example "connection refused". The first match applies.
+// quotingKinds lists patterns of errors that quote another author: of a template of the chart, of a webhook or of an
+// admission policy. The quoted text may match any pattern of textKinds, for example "connection refused". The first
+// match applies.
 var quotingKinds = []textKind{
 	{regexp.MustCompile(`execution error at \(`), ErrChartFailed},
 	{silentWebhook, nil},
-	{regexp.MustCompile(`denied the request`), nil},
+	{regexp.MustCompile(Denial), nil},
 }
 
 // textKinds lists patterns of errors that Helm converted to text. The first match applies.

@@ -73,6 +73,8 @@ func TestClassify(t *testing.T) {
 		"webhook deadline": {apierrors.NewInternalError(errors.New(webhook + "context deadline exceeded")), nil},
 		"webhook's answer": {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusServiceUnavailable,
 			Message: `admission webhook "x.example.com" denied the request: vault: connection refused`}}, nil},
+		"text: policy": {errors.New(`configmaps "a" is forbidden: ValidatingAdmissionPolicy 'a' with binding 'b' denied ` +
+			`request: vault: connection refused`), nil},
 		"text: webhook": {errors.New(`cannot patch "a" with kind ConfigMap: Internal error occurred: ` + webhook +
 			`EOF && cannot patch "b" with kind ConfigMap: Internal error occurred: ` + webhook + "no such host"), nil},
 		"text: conversion": {errors.New(`conversion webhook for example.com/v1, Kind=Thing failed: Post ` +
