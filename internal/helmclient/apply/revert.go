@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,9 +65,14 @@ func (k *Client) revertFields(left leftObjects, original, target kube.ResourceLi
 var contentErrors = regexp.MustCompile(errComparison.Error() + `|failed to create patch| is invalid: |` +
 	helmerr.Denial)
 
+// unread is a part of Helm's error for a patch that it cannot compute because it cannot read the object.
+const unread = "unable to get data for current object"
+
 // cannotRevert reports whether the content of a failed revision prevents its revert. With another error, for example
 // because a webhook does not answer, a later action must try again: after a success, no action reverts the revision.
-func cannotRevert(err error) bool { return err != nil && contentErrors.MatchString(err.Error()) }
+func cannotRevert(err error) bool {
+	return err != nil && contentErrors.MatchString(err.Error()) && !strings.Contains(err.Error(), unread)
+}
 
 // revert is an update that reverts the changes of a failed revision in an object.
 type revert struct {

@@ -47,9 +47,10 @@ func TestCannotRevert(t *testing.T) {
 		`admission webhook "policy.example.com" denied the request: the field must stay`:                          true,
 		`cannot patch "map" with kind ConfigMap: configmaps "map" is forbidden: ValidatingAdmissionPolicy 'a' with ` +
 			`binding 'b' denied request: the field must stay`: true,
-		`Internal error occurred: failed calling webhook "policy.example.com": connect: connection refused`: false,
-		`admission webhook "policy.example.com" does not support dry run`:                                   false,
-		"the server is currently unable to handle the request":                                              false,
+		`Internal error occurred: failed calling webhook "policy.example.com": connect: connection refused`:  false,
+		`admission webhook "policy.example.com" does not support dry run`:                                    false,
+		"failed to create patch: unable to get data for current object apps/map: etcdserver: leader changed": false,
+		"the server is currently unable to handle the request":                                               false,
 	} {
 		if got := cannotRevert(errors.New(text)); got != want {
 			t.Errorf("%q: %t, want %t", text, got, want)
