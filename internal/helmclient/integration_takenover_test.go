@@ -163,15 +163,24 @@ func TestIntegrationCRDMovesToFolder(t *testing.T) {
 }
 
 // TestIntegrationObjectBecomesHook checks that an upgrade keeps the object of a hook if the former revision has the
-// object in its manifest.
+// object in its manifest, also in another version of its kind.
 func TestIntegrationObjectBecomesHook(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	scaler := func(version, metadata string) string {
+		return "apiVersion: autoscaling/" + version + "\nkind: HorizontalPodAutoscaler\nmetadata: {name: scaler" + metadata +
+			"}\nspec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: a}}\n"
+	}
+	run := b.newRun(helmtest.NewChart("1.0.0", with(helmtest.TwoConfigMaps(), "scaler.yaml", scaler("v1", ""))),
+		map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap,
-		"first.yaml": hook("ConfigMap", "first", "pre-upgrade", "data: {key: hook}\n")}))
+		"first.yaml":  hook("ConfigMap", "first", "pre-upgrade", "data: {key: hook}\n"),
+		"scaler.yaml": scaler("v2", `, annotations: {"helm.sh/hook": pre-upgrade}`)}))
 	run.mustSettle(t)
 	b.wantConfigMap("first", "hook")
+	if b.get("/apis/autoscaling/v2/namespaces/"+b.namespace+"/horizontalpodautoscalers/scaler") == nil {
+		t.Error("the upgrade deleted the hook in another version")
+	}
 }
 
 // TestIntegrationObjectIsNoLongerHook checks that an upgrade deletes an object that was once a hook, and then an object

@@ -135,7 +135,7 @@ func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *obser
 			k.Log("not deleting %s %q: %s", info.Mapping.GroupVersionKind.Kind, info.Name, why)
 			return nil
 		}
-		if how.obeysKeepPolicy && (inventory.IsKept(observed.annotations) || k.hooks[refOf(info)].uid == observed.uid) {
+		if how.obeysKeepPolicy && (inventory.IsKept(observed.annotations) || k.hooks[hookRef(info)].uid == observed.uid) {
 			return nil
 		}
 		_, err := deleteIn(info, how.Policy, observed.uid, observed.version)

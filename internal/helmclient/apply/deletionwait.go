@@ -28,7 +28,7 @@ const deletionInterval = 2 * time.Second
 func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
 	_, isHook := hookOf(resources)
 	if isHook {
-		resources = resources.Filter(func(info *resource.Info) bool { return !k.hooks[refOf(info)].isGone })
+		resources = resources.Filter(func(info *resource.Info) bool { return !k.hooks[hookRef(info)].isGone })
 	}
 	err := k.waitForDelete(resources, timeout)
 	if err != nil && !isHook && k.Remaining != nil {

@@ -24,6 +24,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // hookState is what an action knows about the object of a hook.
@@ -34,6 +35,14 @@ type hookState struct {
 	isGone bool
 }
 
+// hookRef identifies an object of a hook. It has no version of the kind, because another revision may have the object
+// in another version.
+func hookRef(info *resource.Info) inventory.Ref {
+	ref := refOf(info)
+	ref.Version = ""
+	return ref
+}
+
 // noteHooks stores the UIDs of hooks that this action created.
 func (k *Client) noteHooks(hooks kube.ResourceList, areCreated bool) {
 	for _, hook := range hooks {
@@ -41,7 +50,7 @@ func (k *Client) noteHooks(hooks kube.ResourceList, areCreated bool) {
 		if object, err := meta.Accessor(hook.Object); err == nil && areCreated {
 			state.uid = object.GetUID()
 		}
-		k.hooks[refOf(hook)] = state
+		k.hooks[hookRef(hook)] = state
 	}
 }
 
@@ -62,7 +71,7 @@ func (k *Client) deleteHooks(hooks kube.ResourceList) (*kube.Result, []error) {
 
 // deleteHook deletes the object of a hook. It first reads an object that this action did not create.
 func (k *Client) deleteHook(hook *resource.Info) error {
-	ref := refOf(hook)
+	ref := hookRef(hook)
 	uid := k.hooks[ref].uid
 	for try := 1; ; try++ {
 		if uid == "" {

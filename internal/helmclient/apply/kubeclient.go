@@ -82,7 +82,7 @@ type Client struct {
 	// of the manifest; nil if it has not.
 	isMade func(*resource.Info) bool
 
-	// hooks holds what this action knows about the objects of its hooks.
+	// hooks holds what this action knows about the objects of its hooks, by hookRef.
 	hooks map[inventory.Ref]hookState
 
 	// planned are the objects of the manifest, if the action is an installation that has not begun to create or apply
