@@ -212,7 +212,8 @@ func (b *bench) blockDeletion(name string) (finish func()) {
 }
 
 // TestIntegrationInterruptedUninstallationStaysLimited checks that a release that worked does not count as a failed
-// installation after an uninstallation and the recovery from it failed.
+// installation after an uninstallation and the recovery from it failed. An object of the release may have lost its
+// annotations.
 func TestIntegrationInterruptedUninstallationStaysLimited(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()
@@ -235,10 +236,12 @@ func TestIntegrationInterruptedUninstallationStaysLimited(t *testing.T) {
 		asked = append(asked, loss)
 		return nil
 	}
+	b.patchConfigMap("first", `{"metadata":{"annotations":null}}`)
 	run.options.Uninstall.DisableHooks = true
 	if err := run.settleUninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	b.wantNoConfigMap("first")
 	if len(asked) != 1 || !asked[0].Uninstalls || asked[0].NeverWorked {
 		t.Errorf("asked for %+v", asked)
 	}

@@ -99,9 +99,12 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 	if err != nil {
 		return fmt.Errorf("reading the history: %w", err)
 	}
-	s.Cluster.OnlyOwned = apply.NeverWorked(history)
 	history = slices.Clone(history)
 	releaseutil.Reverse(history, releaseutil.SortByRevision)
+	if err := s.addDeletions(history); err != nil {
+		return err
+	}
+	s.Cluster.OnlyOwned = apply.NeverWorked(history)
 	begun, err := s.recordTimes(desired.Name)
 	if err != nil {
 		return err
@@ -142,6 +145,32 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 		}
 	}
 	s.Cluster.Leftovers = found
+	return nil
+}
+
+// addDeletions adds to a history, newest first, the times of uninstallations that may have been given up. The metadata
+// of a record do not have this time, so addDeletions reads the whole record. If the newest revision is deployed, all
+// objects belong to this revision, and the times do not matter.
+func (s *Session) addDeletions(history []*release.Release) error {
+	for i, record := range history {
+		if record.Info == nil || i == 0 && record.Info.Status == release.StatusDeployed {
+			return nil
+		}
+		if record.Manifest != "" || record.Info.Status != release.StatusFailed ||
+			record.Labels[model.LabelMayHaveWorked] != "true" {
+			continue
+		}
+		whole, err := s.Config.Releases.Get(record.Name, record.Version)
+		if errors.Is(err, driver.ErrReleaseNotFound) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading Helm revision %d: %w", record.Version, err)
+		}
+		completed := *record
+		completed.Info = whole.Info
+		history[i] = &completed
+	}
 	return nil
 }
 
