@@ -143,7 +143,8 @@ func (l leftRevision) appliedTo(info *resource.Info, live map[string]any) *resou
 	return &baseline
 }
 
-// dropUnapplied removes the fields from failed that are not in target, and that have another value in live.
+// dropUnapplied removes the fields from failed that are not in target, and that have another value in live. It compares
+// items of lists that have the same name, for example containers.
 func dropUnapplied(failed, target, live map[string]any) {
 	for field, value := range failed {
 		wanted, isWanted := target[field]
@@ -159,5 +160,24 @@ func dropUnapplied(failed, target, live map[string]any) {
 			liveFields, _ := live[field].(map[string]any)
 			dropUnapplied(fields, wantedFields, liveFields)
 		}
+		wantedItems, liveItems := itemsByName(wanted), itemsByName(live[field])
+		for name, fields := range itemsByName(value) {
+			if wantedItems[name] != nil {
+				dropUnapplied(fields, wantedItems[name], liveItems[name])
+			}
+		}
 	}
+}
+
+// itemsByName returns the items of a list that have a name.
+func itemsByName(list any) map[string]map[string]any {
+	items, _ := list.([]any)
+	named := map[string]map[string]any{}
+	for _, item := range items {
+		fields, _ := item.(map[string]any)
+		if name, _ := fields["name"].(string); name != "" {
+			named[name] = fields
+		}
+	}
+	return named
 }
