@@ -60,7 +60,8 @@ func TestIntegrationRollbackKeepsFieldsOfOthers(t *testing.T) {
 }
 
 // TestIntegrationRollbackRefusesObjectsOfOthers checks that a rollback, and its repetition, do not take over an object
-// of another release that the newest revision does not have. With takeOwnership, the rollback takes it over.
+// of another release that the newest revision does not have. The next upgrade does not take it over either, although
+// the revision of the failed rollback has the object. With takeOwnership, the rollback takes it over.
 func TestIntegrationRollbackRefusesObjectsOfOthers(t *testing.T) {
 	b := newBench(t)
 	own := map[string]string{"own.yaml": helmtest.ConfigMap("own", "1")}
@@ -81,7 +82,18 @@ func TestIntegrationRollbackRefusesObjectsOfOthers(t *testing.T) {
 		helmtest.WantError(t, err, helmerr.ErrConflict, true, b.namespace+"/other", "set install.takeOwnership")
 		b.wantConfigMap("shared-0", "2")
 	}
-	run.past.RetryRequested, run.options.Upgrade.TakeOwnership = true, true
+
+	run.past = model.Past{}
+	run.want("a3", helmtest.NewChart("3.0.0", with(own, "shared.yaml", helmtest.ConfigMap("shared-0", "3"))))
+	plan, err := b.client.Plan(t.Context(), b.target, run.desired, run.policy, run.options, run.chart, run.values)
+	if err != nil || len(plan.Changes) != 1 || plan.Changes[0].Reason != model.ReasonOwnedByOther {
+		t.Errorf("plan %+v, %v", plan, err)
+	}
+	_, err = run.actNow(t, model.ActionUpgrade)
+	helmtest.WantError(t, err, helmerr.ErrConflict, true, b.namespace+"/other", "set install.takeOwnership")
+	b.wantConfigMap("shared-0", "2")
+
+	run.options.Upgrade.TakeOwnership = true
 	run.mustAct(t, run.later(t, 0), model.ActionRollback)
 	b.wantConfigMap("shared-0", "1")
 }

@@ -61,7 +61,7 @@ type Client struct {
 	RefusesUnowned bool
 	// Restores means that the action is a rollback. Helm then does not search for existing objects of the manifest.
 	Restores bool
-	// RefusesOthers means that a rollback fails if it would restore an object that belongs to another release.
+	// RefusesOthers means that an upgrade or a rollback fails if it would take over an object of another release.
 	RefusesOthers bool
 	// Known has versions of objects that belonged to the release; nil if none is known.
 	Known Versions
@@ -274,10 +274,11 @@ func (k *Client) apply(original, target kube.ResourceList, force bool, update up
 	if err != nil {
 		return &kube.Result{}, helmerr.Explain(err)
 	}
+	if err := k.refuseOthers(left, original, rest); err != nil {
+		return &kube.Result{}, err
+	}
 	if k.Restores {
-		if original, err = k.rollbackBaselines(left, original, rest); err != nil {
-			return &kube.Result{}, err
-		}
+		original = rollbackBaselines(original, rest)
 	}
 	manifests := k.manifestsOf(target)
 	if !force {

@@ -258,7 +258,7 @@ func (p *Planner) object(info, original *resource.Info, left leftObjects) (*mode
 		if change.Before, err = runtime.DefaultUnstructuredConverter.ToUnstructured(live); err != nil {
 			return nil, err
 		}
-		if p.checkOwner(change, original == nil); change.Reason.Fails() {
+		if p.checkOwner(change, original == nil, left.hasBaseline && left.lacks(info)); change.Reason.Fails() {
 			change.After = desired
 			return change, nil
 		}
@@ -318,14 +318,16 @@ func (p *Planner) update(info *resource.Info, before map[string]any, updates []r
 }
 
 // checkOwner checks the owner of an object that exists. isNew means that the previous revision did not have the object:
-// Helm then requires that it belongs to the release. With RefusesUnowned, each object must belong to the release.
-func (p *Planner) checkOwner(change *model.Change, isNew bool) {
+// Helm then requires that it belongs to the release. isUnchecked means that the previous revision failed, and that an
+// earlier one did not have the object, see refuseOthers. With RefusesUnowned, each object must belong to the release.
+func (p *Planner) checkOwner(change *model.Change, isNew, isUnchecked bool) {
 	live := unstructured.Unstructured{Object: change.Before}
 	annotations := live.GetAnnotations()
 	other := p.Owner.other(annotations)
 	isOwned := p.Owner.owns(annotations) && live.GetLabels()[helmManagedBy] == managedByHelm
 	switch {
-	case isNew && !p.TakeOwnership && !isOwned, p.RefusesUnowned && !p.Owner.owns(annotations):
+	case isNew && !p.TakeOwnership && !isOwned, isUnchecked && p.RefusesOthers && other != "",
+		p.RefusesUnowned && !p.Owner.owns(annotations):
 		change.Reason, change.Message = model.ReasonOwnedByOther, "the object exists and does not belong to the release"
 		if other != "" {
 			change.Message = "the object exists and belongs to release " + other

@@ -16,21 +16,7 @@ import (
 // object in the cluster as the baseline, and so remove all fields that target does not have, for example the replicas
 // that an autoscaler has set. So rollbackBaselines adds a baseline without fields for each object that original does
 // not have.
-//
-// If the rollback must not take over objects, rollbackBaselines returns an error if such an object belongs to another
-// release. The newest revision may be an earlier try of this rollback, so it also checks the objects that another
-// revision after the target does not have.
-func (k *Client) rollbackBaselines(left leftObjects, original, target kube.ResourceList) (kube.ResourceList, error) {
-	if k.RefusesOthers {
-		isNew := func(info *resource.Info) bool {
-			return !original.Contains(info) || slices.ContainsFunc(left.revisions, func(revision leftRevision) bool {
-				return !revision.objects.Contains(info)
-			})
-		}
-		if err := k.refuseUnowned(target.Filter(isNew), true); err != nil {
-			return nil, err
-		}
-	}
+func rollbackBaselines(original, target kube.ResourceList) kube.ResourceList {
 	baselines := slices.Clone(original)
 	for _, info := range target.Difference(original) {
 		baseline, empty := *info, &unstructured.Unstructured{Object: map[string]any{}}
@@ -38,5 +24,23 @@ func (k *Client) rollbackBaselines(left leftObjects, original, target kube.Resou
 		baseline.Object = empty
 		baselines.Append(&baseline)
 	}
-	return baselines, nil
+	return baselines
+}
+
+// refuseOthers returns an error if the action would take over an object of another release without a check by Helm. In
+// an upgrade, Helm checks all objects that are not in original. In a rollback, it checks none. If original is a failed
+// revision, for example an earlier try of a rollback, the object may belong to another release although original has
+// it. So refuseOthers also checks the objects that an earlier revision does not have.
+func (k *Client) refuseOthers(left leftObjects, original, target kube.ResourceList) error {
+	if !k.RefusesOthers || !k.Restores && !left.hasBaseline {
+		return nil
+	}
+	return k.refuseUnowned(target.Filter(func(info *resource.Info) bool {
+		return k.Restores && !original.Contains(info) || left.lacks(info)
+	}), true)
+}
+
+// lacks reports whether one of the revisions does not have an object.
+func (l leftObjects) lacks(info *resource.Info) bool {
+	return slices.ContainsFunc(l.revisions, func(revision leftRevision) bool { return !revision.objects.Contains(info) })
 }

@@ -80,6 +80,7 @@ func (s *Session) GuardUnowned(options *model.Options) {
 	if options.Upgrade.TakeOwnership {
 		s.Cluster.OnlyOwned = false // TakeOwnership includes objects without the annotations of the release.
 	}
+	s.Cluster.RefusesOthers = !options.Upgrade.TakeOwnership
 	// Helm checks only objects that the last revision did not have. But if the first installation failed because an
 	// object of another owner exists, its revision has that object.
 	s.Cluster.RefusesUnowned = s.Cluster.OnlyOwned && !options.Install.TakeOwnership
