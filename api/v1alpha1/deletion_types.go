@@ -19,10 +19,18 @@ type DeletionStatus struct {
 	// +optional
 	WaitingSince metav1.Time `json:"waitingSince,omitempty,omitzero"`
 
-	// mostWaiting is the largest number of unconfirmed deletions that waited at the
-	// same time, since waitingSince.
+	// mostLost is the largest number of releases that would have been deleted
+	// without a confirmation since waitingSince: recent, and the unconfirmed
+	// deletions that waited. The deletions wait until spec.maxDeletions permits this
+	// number, even if releases come back meanwhile.
 	// +optional
-	MostWaiting int32 `json:"mostWaiting,omitempty"`
+	MostLost int32 `json:"mostLost,omitempty"`
+
+	// waitingTotal is the number of releases at waitingSince. While deletions wait,
+	// HelmOp applies spec.maxDeletions to this number, so that the deletions do not
+	// begin because other releases are added or deleted.
+	// +optional
+	WaitingTotal int32 `json:"waitingTotal,omitempty"`
 
 	// confirmation is the value that confirms the waiting deletions: the number of
 	// these deletions and a digest. To confirm the deletions, set the annotation

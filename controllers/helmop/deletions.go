@@ -120,7 +120,7 @@ func deletionState(status *addonsv1.DeletionStatus) brake.State {
 	}
 	return brake.State{
 		Recent: int(status.Recent), LastAt: status.LastAt.Time, WaitingSince: status.WaitingSince.Time,
-		MostWaiting: int(status.MostWaiting),
+		MostLost: int(status.MostLost), WaitingTotal: int(status.WaitingTotal),
 	}
 }
 
@@ -129,7 +129,7 @@ func deletionState(status *addonsv1.DeletionStatus) brake.State {
 func deletionStatus(decision *brake.Decision, pending, confirmed int) *addonsv1.DeletionStatus {
 	s := decision.State
 	status := &addonsv1.DeletionStatus{Confirmed: int32(confirmed), Recent: int32(s.Recent),
-		MostWaiting: int32(s.MostWaiting)}
+		MostLost: int32(s.MostLost), WaitingTotal: int32(s.WaitingTotal)}
 	if !s.LastAt.IsZero() {
 		status.LastAt = metav1.NewTime(s.LastAt)
 	}

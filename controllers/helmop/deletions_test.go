@@ -425,7 +425,8 @@ func TestDeletionStatusKeepsTheState(t *testing.T) {
 	for _, decision := range []brake.Decision{
 		{},
 		{State: brake.State{Recent: 3, LastAt: now}},
-		{Held: true, Confirmation: "12-a", State: brake.State{WaitingSince: now, MostWaiting: 14}},
+		{Held: true, Confirmation: "12-a", State: brake.State{WaitingSince: now, MostLost: 14,
+			WaitingTotal: 40}},
 	} {
 		if got := deletionState(deletionStatus(&decision, 12, 0)); got != decision.State {
 			t.Errorf("%+v became %+v", decision.State, got)

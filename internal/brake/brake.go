@@ -4,6 +4,7 @@
 package brake
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -58,10 +59,12 @@ type State struct {
 	Recent int
 	LastAt time.Time
 
-	// WaitingSince is when deletions began to wait, in whole seconds; zero if none waits. MostWaiting is the highest
-	// number of unconfirmed deletions that waited at the same time.
+	// WaitingSince is when deletions began to wait, in whole seconds; zero if none waits. MostLost is the highest number
+	// of objects in this loss since then: Recent, and the unconfirmed deletions that wait. WaitingTotal is Decision.Total
+	// at WaitingSince.
 	WaitingSince time.Time
-	MostWaiting  int
+	MostLost     int
+	WaitingTotal int
 }
 
 // Input is the input of a decision.
@@ -94,7 +97,7 @@ type Decision struct {
 	Total int
 
 	// Lost is the number of objects that would be deleted in this loss. Limit is how many objects may be deleted without a
-	// confirmation.
+	// confirmation. While deletions wait, it is the limit for the number of objects at the start of the wait.
 	Lost, Limit int
 
 	// Confirmation is the value that confirms the waiting deletions; empty if none waits.
@@ -108,35 +111,32 @@ type Decision struct {
 	State State
 }
 
-// Decide decides whether deletions may begin.
+// Decide decides whether deletions may begin. A wait ends if the deletions are confirmed, if none waits any more, or if
+// a user raises the limit. It does not end because the number of objects changes.
 func Decide(in Input) Decision {
 	s := in.State.Current(in.Now)
 	pending := len(in.Pending)
 	total := in.Total + s.Recent
-	d := Decision{Total: total, Limit: fleetLimit(in.Max, total)}
+	d := Decision{Total: total, Limit: fleetLimit(in.Max, cmp.Or(s.WaitingTotal, total))}
 	if pending == 0 {
-		s.WaitingSince, s.MostWaiting = time.Time{}, 0
-		d.State = s
+		d.State = s.endWait()
 		return d
 	}
 	unconfirmed := pending - in.Confirmed
 	waited := !s.WaitingSince.IsZero()
 	if waited && in.Confirmation == Confirmation(s.WaitingSince, in.Pending) {
-		s.WaitingSince, s.MostWaiting = time.Time{}, 0
-		d.State, d.JustConfirmed = s, true
+		d.State, d.JustConfirmed = s.endWait(), true
 		return d
 	}
-	d.Lost = s.Recent + max(unconfirmed, s.MostWaiting)
+	d.Lost = max(s.Recent+unconfirmed, s.MostLost)
 	if unconfirmed == 0 || d.Lost <= d.Limit {
-		s.WaitingSince, s.MostWaiting = time.Time{}, 0
-		d.State = s
+		d.State = s.endWait()
 		return d
 	}
 	if !waited {
-		s.WaitingSince = in.Now.Truncate(time.Second)
+		s.WaitingSince, s.WaitingTotal = in.Now.Truncate(time.Second), total
 	}
-	s.MostWaiting = max(s.MostWaiting, unconfirmed)
-	d.Lost = s.Recent + pending
+	s.MostLost, d.Lost = d.Lost, s.Recent+pending
 	d.Held, d.Confirmation, d.State = true, Confirmation(s.WaitingSince, in.Pending), s
 	return d
 }
@@ -147,6 +147,12 @@ func (s State) Current(now time.Time) State {
 	if s.WaitingSince.IsZero() && now.Sub(s.LastAt) >= Window {
 		s.Recent, s.LastAt = 0, time.Time{}
 	}
+	return s
+}
+
+// endWait returns the state after the end of a wait.
+func (s State) endWait() State {
+	s.WaitingSince, s.MostLost, s.WaitingTotal = time.Time{}, 0, 0
 	return s
 }
 

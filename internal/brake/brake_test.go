@@ -203,8 +203,41 @@ func TestDecide(t *testing.T) {
 					t.Fatalf("%d begin", len(f.pending))
 				}
 			}
-			if !f.state.WaitingSince.IsZero() || f.state.MostWaiting != 0 {
+			if f.state != (State{}) {
 				t.Errorf("something still waits: %+v", f.state)
+			}
+		},
+		"what waits does not begin because the fleet grows": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 11)
+			f.decide("", all)
+			f.total = 44
+			if d := f.decide("", all); !d.Held || d.Limit != 10 || d.Total != 44 {
+				t.Errorf("11 of 44 begin, of 40 before: %+v", d)
+			}
+			// The next wait has another start.
+			f.pending = nil
+			f.decide("", all)
+			f.pending = names(0, 11)
+			if d := f.decide("", all); d.Held {
+				t.Errorf("11 of 44 wait: %+v", d)
+			}
+		},
+		"what waits does not begin because the fleet shrinks": func(t *testing.T, f *fleet) {
+			f.total, f.pending = 2, names(0, 2)
+			f.decide("", all)
+			f.total, f.pending = 1, names(1, 2)
+			if d := f.decide("", all); !d.Held || d.Limit != 1 {
+				t.Errorf("the last of 2 begins: %+v", d)
+			}
+		},
+		"what waits does not begin because lost objects return": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 6)
+			f.decide("", all)
+			f.pending = names(6, 12)
+			f.decide("", all)
+			f.state, f.total = f.state.Return(2), f.total+2
+			if d := f.decide("", all); !d.Held {
+				t.Errorf("6 begin after 4 others: %+v", d)
 			}
 		},
 		"a small fleet keeps its last release": func(t *testing.T, f *fleet) {
@@ -352,6 +385,33 @@ func TestDecideNeverLosesMoreThanTheLimit(t *testing.T) {
 			}
 			if limit := Limit(nil, f.total+within); within > limit {
 				t.Fatalf("seed %d: %d of %d gone within the window, limit %d", seed, within, f.total+within, limit)
+			}
+		}
+	}
+}
+
+// Objects are added and removed, and are under deletion for a while. While any of them waits, none begins without a
+// confirmation or a larger limit.
+func TestWaitingDeletionsNeverBeginByThemselves(t *testing.T) {
+	t.Parallel()
+	percent := intstr.FromString("20%")
+	for seed := range int64(200) {
+		rng := rand.New(rand.NewSource(seed))
+		f := newFleet()
+		if rng.Intn(2) == 0 {
+			f.max = &percent
+		}
+		f.total = 1 + rng.Intn(40)
+		for range 100 {
+			f.now = f.now.Add(time.Duration(rng.Intn(900)) * time.Second)
+			f.total = max(1, f.total+rng.Intn(9)-4)
+			f.pending = names(0, rng.Intn(1+min(f.total, 12)))
+			if rng.Intn(4) == 0 {
+				f.state = f.state.Return(1 + rng.Intn(2))
+			}
+			waits, pending := !f.state.WaitingSince.IsZero(), len(f.pending)
+			if d := f.decide("", 1+rng.Intn(5)); waits && pending > 0 && !d.Held {
+				t.Fatalf("seed %d: %d of %d begin by themselves: %+v", seed, pending, d.Total, d)
 			}
 		}
 	}

@@ -19,9 +19,10 @@
 //
 // Waiting deletions never begin by themselves. Otherwise, a wait that ends by itself could delete the last of thirty
 // releases while a tool restores their labels one by one. The wait ends if no deletion is pending any more, if a user
-// raises the limit to MostWaiting, or with the confirmation. A confirmation contains the number of the waiting objects,
-// and a digest of these objects and of the start of the wait. So it does not confirm a larger or later loss, and an old
-// annotation confirms nothing.
+// raises the limit to MostLost, or with the confirmation. During the wait, the limit is for the number of objects at
+// its start: objects that are added or deleted do not change it. A confirmation contains the number of the waiting
+// objects, and a digest of these objects and of the start of the wait. So it does not confirm a larger or later loss,
+// and an old annotation confirms nothing.
 //
 // The deletions that a confirmation permits may begin hours later. So the caller marks each of these objects, and
 // removes the mark when the object shall stay. The mark, and not a number, shows which deletions are confirmed.
