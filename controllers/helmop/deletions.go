@@ -43,7 +43,8 @@ func (r *Reconciler) decideDeletions(ctx context.Context, scope *helmOpScope, cl
 }
 
 // deletionInput returns the input of the decision about deletions. Two kinds of deletions uninstall nothing, so the
-// decision does not limit them: the release is orphaned, or another HelmOp has taken over the release.
+// decision does not limit them: the release is orphaned, or another HelmOp has taken over the release. A release that
+// cannot be uninstalled now does not raise the limit either: the default is below the number of the others.
 func (r *Reconciler) deletionInput(scope *helmOpScope, clusters []rollout.Cluster) brake.Input {
 	helmOp := scope.helmOp
 	now := r.now()
@@ -57,7 +58,7 @@ func (r *Reconciler) deletionInput(scope *helmOpScope, clusters []rollout.Cluste
 	lost := r.lostReleases(helmOp, in.State)
 	for i := range clusters {
 		c := &clusters[i]
-		if c.Child == nil || c.Gone || c.Deleting || !c.Selected && c.Child.Deleting {
+		if c.Child == nil || c.Gone || c.Deleting || c.Paused || c.Child.Foreign || !c.Selected && c.Child.Deleting {
 			continue
 		}
 		if lost.Has(c.Name) && rollout.IsLeaving(c) {
@@ -65,7 +66,7 @@ func (r *Reconciler) deletionInput(scope *helmOpScope, clusters []rollout.Cluste
 			continue
 		}
 		in.Total++
-		if rollout.IsLeaving(c) && !c.Child.Foreign {
+		if rollout.IsLeaving(c) {
 			in.Pending = append(in.Pending, c.Name)
 			if c.Child.Confirmed {
 				in.Confirmed++

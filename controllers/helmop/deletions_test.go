@@ -418,6 +418,25 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 	}
 }
 
+// TestDefaultLimitKeepsARelease unselects all Clusters of a HelmOp with four releases. The deletions wait, also if one
+// of the releases cannot be uninstalled now.
+func TestDefaultLimitKeepsARelease(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler{now: time.Now}
+	for name, change := range map[string]func(*rollout.Cluster){
+		"each can be uninstalled":    func(*rollout.Cluster) {},
+		"one belongs to another one": func(c *rollout.Cluster) { c.Child.Foreign = true },
+		"one is in a paused Cluster": func(c *rollout.Cluster) { c.Paused = true },
+	} {
+		clusters := clustersWithUnselected(40)[:4]
+		change(&clusters[0])
+		decision := brake.Decide(r.deletionInput(&helmOpScope{helmOp: &addonsv1.HelmOp{}}, clusters))
+		if !decision.Held || decision.Limit >= decision.Lost {
+			t.Errorf("%s: %+v", name, decision)
+		}
+	}
+}
+
 // TestDeletionStatusKeepsTheState checks that the status contains all inputs of the next decision.
 func TestDeletionStatusKeepsTheState(t *testing.T) {
 	t.Parallel()

@@ -72,8 +72,8 @@ type Input struct {
 	State State
 
 	// Pending are the names of the objects whose deletion has not begun. Confirmed is the number of these objects with
-	// the mark of a confirmed deletion. Total is the number of all objects that are not under deletion, including the
-	// objects in Pending.
+	// the mark of a confirmed deletion. Total is the number of all objects that can be deleted and are not under deletion,
+	// including the objects in Pending.
 	Pending   []string
 	Confirmed int
 	Total     int
