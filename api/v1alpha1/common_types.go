@@ -111,7 +111,8 @@ const (
 
 	// FirstAssignedAnnotation on a HelmOpRelease is the time in RFC 3339 when HelmOp created the HelmOpRelease. Moves and
 	// backups copy the annotation. If Helm's records of the release are older and name another HelmOpRelease, this
-	// HelmOpRelease replaces a lost one. Its release then changes only within the limits of the rollout.
+	// HelmOpRelease replaces a lost one. Its release then changes only within the limits of the rollout. HelmOp removes
+	// the annotation when the rollout reaches the Cluster.
 	FirstAssignedAnnotation = "addons.cluster.x-k8s.io/first-assigned-at"
 
 	// InstalledOnceAnnotation with the value "true", on a HelmOpRelease with the reconcileStrategy InstallOnce, means that

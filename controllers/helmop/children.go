@@ -21,6 +21,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
 // children returns the HelmOpReleases of a HelmOp. The cache shares these objects: callers must not change them.
@@ -177,6 +178,11 @@ func (r *Reconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	}
 	child := c.child.DeepCopy()
 	child.Spec = spec
+	if reached, err := isReached(&c.step, c.child, &spec); err != nil {
+		return err
+	} else if reached {
+		delete(child.Annotations, addonsv1.FirstAssignedAnnotation)
+	}
 	if err := r.own(helmOp, child); err != nil {
 		return err
 	}
@@ -185,6 +191,20 @@ func (r *Reconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	}
 	c.child = child
 	return nil
+}
+
+// isReached reports whether the rollout reaches a child with a step that writes a spec, or a user pins the child to
+// another revision. Three other steps do not permit changes of a release that the child has not installed: a change of
+// the Cluster itself, a revision that changes nothing, and a return, which has no turn.
+func isReached(step *rollout.Step, child *addonsv1.HelmOpRelease, spec *addonsv1.HelmOpReleaseSpec) (bool, error) {
+	switch {
+	case step.Adopts, step.Pinned:
+		return true, nil
+	case step.Joined, step.Returned, step.Revision == apiutil.RevisionOf(child):
+		return false, nil
+	}
+	isSame, err := haveSameContent(&child.Spec, spec)
+	return !isSame, err
 }
 
 // own sets the owner reference of a child or a revision to the HelmOp. It also sets the labels that assign the object

@@ -28,6 +28,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
 // TestNeedsNoRepair checks that needsNoRepair is true if and only if a repair would not change the child.
@@ -89,41 +90,68 @@ func TestNeedsNoRepair(t *testing.T) {
 	}
 }
 
-// TestFirstAssignedAtIsWrittenOnce checks that a child gets the time of its creation, and keeps it in an update. An
-// update does not set the time on a child without it: the release may be older.
-func TestFirstAssignedAtIsWrittenOnce(t *testing.T) {
+// TestFirstAssignedAtEndsWithTheRollout checks that a child gets the time of its creation, and keeps it until the
+// rollout reaches the child. An update does not set the time on a child without it: the release may be older.
+func TestFirstAssignedAtEndsWithTheRollout(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewReleaseBench(t)
-	c := b.Client()
-	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
-	if err := c.Create(t.Context(), system); err != nil {
-		t.Fatal(err)
-	}
-	now := controllertest.Noon
-	r := &Reconciler{client: c, live: c, now: func() time.Time { return now },
-		renderer: render.New(nil, clusterview.NewReader(c, c))}
-	created := &clusterScope{name: "two"}
-	spec := *b.Release.Spec.DeepCopy()
-	spec.ClusterRef.Name = created.name
-	if err := r.createChild(t.Context(), b.HelmOp, created, spec); err != nil {
-		t.Fatal(err)
-	}
-	now = now.Add(time.Hour)
-	for want, child := range map[string]*addonsv1.HelmOpRelease{
-		controllertest.Noon.UTC().Format(time.RFC3339): created.child, "": b.Release,
+	at := controllertest.Noon.UTC().Format(time.RFC3339)
+	for name, tc := range map[string]struct {
+		// without is true for a child without the time, and same is true if the content of the release stays the same.
+		without, same bool
+		step          rollout.Step
+		want          string
+	}{
+		"a change of the Cluster itself":   {step: rollout.Step{Revision: 1}, want: at},
+		"an identical revision":            {same: true, step: rollout.Step{Revision: 2}, want: at},
+		"a revision for a new Cluster":     {step: rollout.Step{Revision: 2, Joined: true}, want: at},
+		"its turn":                         {step: rollout.Step{Revision: 1, Adopts: true}},
+		"another revision":                 {step: rollout.Step{Revision: 2}},
+		"a return":                         {step: rollout.Step{Revision: 2, Returned: true}, want: at},
+		"a pin":                            {step: rollout.Step{Revision: 2, Pinned: true}},
+		"a child of an earlier version":    {without: true, step: rollout.Step{Revision: 1}},
+		"an earlier version, another step": {without: true, step: rollout.Step{Revision: 2, Joined: true}},
 	} {
-		scope := &clusterScope{name: child.Spec.ClusterRef.Name, child: child.DeepCopy()}
-		changed := *child.Spec.DeepCopy()
-		changed.ValuesDigest = "changed"
-		if err := r.updateChild(t.Context(), b.HelmOp, scope, changed); err != nil {
-			t.Fatal(err)
-		}
-		stored := &addonsv1.HelmOpRelease{}
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(child), stored); err != nil ||
-			stored.Spec.ValuesDigest != "changed" || stored.Annotations[addonsv1.FirstAssignedAnnotation] != want {
-			t.Errorf("%s: values %q, annotations %v, want %q, %v", child.Name, stored.Spec.ValuesDigest, stored.Annotations,
-				want, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewReleaseBench(t)
+			c := b.Client()
+			system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
+			if err := c.Create(t.Context(), system); err != nil {
+				t.Fatal(err)
+			}
+			now := controllertest.Noon
+			r := &Reconciler{client: c, live: c, now: func() time.Time { return now },
+				renderer: render.New(nil, clusterview.NewReader(c, c))}
+			scope := &clusterScope{name: "two"}
+			spec := *b.Release.Spec.DeepCopy()
+			spec.ClusterRef.Name = scope.name
+			if err := r.createChild(t.Context(), b.HelmOp, scope, spec); err != nil {
+				t.Fatal(err)
+			}
+			if scope.child.Annotations[addonsv1.FirstAssignedAnnotation] != at {
+				t.Fatalf("created with the annotations %v", scope.child.Annotations)
+			}
+			if tc.without {
+				scope.child = b.Release.DeepCopy()
+			}
+			now, scope.step = now.Add(time.Hour), tc.step
+			changed := *scope.child.Spec.DeepCopy()
+			changed.DeletionPolicy = addonsv1.DeletionPolicyOrphan
+			if !tc.same {
+				changed.ValuesDigest = "changed"
+			}
+			if err := r.updateChild(t.Context(), b.HelmOp, scope, changed); err != nil {
+				t.Fatal(err)
+			}
+			stored := &addonsv1.HelmOpRelease{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(scope.child), stored); err != nil {
+				t.Fatal(err)
+			}
+			if got := stored.Annotations[addonsv1.FirstAssignedAnnotation]; got != tc.want ||
+				stored.Spec.DeletionPolicy != changed.DeletionPolicy {
+				t.Errorf("first assigned at %q, want %q, spec %+v", got, tc.want, stored.Spec)
+			}
+		})
 	}
 }
 

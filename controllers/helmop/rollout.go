@@ -70,8 +70,9 @@ func (s *helmOpScope) rolloutState() rollout.State {
 		return rollout.State{}
 	}
 	return rollout.State{
-		Revision: newest.Spec.Number, Good: s.revisions.LastGood(), Phase: rollout.Phase(newest.Status.Phase),
-		Acknowledged: int(newest.Status.AcknowledgedFailures), Reason: newest.Status.Reason, Passed: newest.Status.PassedWave,
+		Revision: newest.Spec.Number, First: s.revisions.IsFirst(newest.Spec.Number), Good: s.revisions.LastGood(),
+		Phase: rollout.Phase(newest.Status.Phase), Passed: newest.Status.PassedWave,
+		Acknowledged: int(newest.Status.AcknowledgedFailures), Reason: newest.Status.Reason,
 	}
 }
 
@@ -225,6 +226,7 @@ func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 		planned.Known = newest != nil && isKnown(c, startOf(newest))
 		if planned.Child != nil {
 			planned.Child.GivenUp = scope.hasGivenUp(c.child)
+			rolloutstate.SetAdoption(planned.Child, c.child, scope.revisions.IsFirst(apiutil.RevisionOf(c.child)))
 		}
 		input.Clusters = append(input.Clusters, planned)
 	}
@@ -320,7 +322,6 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	}
 	_, isReplaced := apiutil.ReplacedBy(c.child)
 	planned.Child.Replaced = isReplaced && planned.Child.Deleting
-	rolloutstate.SetAdoption(planned.Child, c.child)
 	if r := c.child.Spec.Rollout; r != nil {
 		planned.Child.FailedBefore, planned.Child.AssignedAt = r.FailedBefore, r.At.Time
 	}

@@ -390,6 +390,34 @@ func TestRecreatedClusterJoins(t *testing.T) {
 	}
 }
 
+// TestClustersAreNewWithoutOlderRevisions has a Cluster without a release that existed before the rollout of HelmOp
+// revision 6 began. If the HelmOpRevisions before it are lost, the Cluster is new. The number is higher than 1 because
+// a HelmOpRelease under deletion still has a lost HelmOp revision.
+func TestClustersAreNewWithoutOlderRevisions(t *testing.T) {
+	t.Parallel()
+	for _, isLost := range []bool{true, false} {
+		b := controllertest.NewReleaseBench(t)
+		for i, revision := range b.Revisions {
+			revision.Spec.Number, revision.Name = int64(5+i), apiutil.RevisionName(b.HelmOp.Name, int64(5+i))
+			revision.Spec.Artifact = &addonsv1.ResolvedArtifact{Digest: "a"}
+			revision.Status.StartedAt = metav1.NewTime(controllertest.Noon)
+		}
+		if isLost {
+			b.Revisions = b.Revisions[1:]
+		}
+		b.Release.Spec.Rollout.Revision, b.Release.Finalizers = 5, []string{addonsv1.HelmOpReleaseFinalizer}
+		b.Release.DeletionTimestamp = &metav1.Time{Time: controllertest.Noon}
+		r, scope := newestScope(t, b)
+		scope.addCluster(t, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "two",
+			CreationTimestamp: metav1.NewTime(controllertest.Noon.Add(-time.Hour))}}, nil)
+		r.plan(t, scope)
+		if step := scope.clusters[1].step; step.Action != rollout.ActionCreate || step.Revision != 6 ||
+			step.Joined != isLost {
+			t.Errorf("older HelmOpRevisions are lost: %t, step %+v", isLost, step)
+		}
+	}
+}
+
 // TestReturnDuringLaterRollout has a Cluster that could not return from HelmOp revision 2 before HelmOp revision 3 was
 // created. It returns although the rollout of HelmOp revision 3 is paused.
 func TestReturnDuringLaterRollout(t *testing.T) {

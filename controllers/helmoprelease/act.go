@@ -114,7 +114,7 @@ func (r *Reconciler) silentWait(p *releasePass) time.Duration {
 // [rolloutstate.SetAdoption]: the release may adopt a release of another owner, or of a lost HelmOpRelease.
 func (p *releasePass) mayHoldWave() bool {
 	hasWaves := p.helmOp != nil && p.helmOp.Spec.Rollout != nil && len(p.helmOp.Spec.Rollout.Waves) > 0
-	return p.policy.TakeOwnership || hasWaves && apiutil.RevisionOf(p.release) == 1
+	return p.policy.TakeOwnership || hasWaves && apiutil.HasJoined(p.release)
 }
 
 // perform runs the action of a decision, and records and reports the result. The caller has a slot.

@@ -251,9 +251,9 @@ func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
 	}
 	adopting := created(0)
 	adopting.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: ptr.To(true)}
-	ofRevision := func(number int64) *addonsv1.HelmOpRelease {
+	assigned := func(reason addonsv1.ReleaseRolloutReason) *addonsv1.HelmOpRelease {
 		release := created(0)
-		release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: number}
+		release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 7, Reason: reason}
 		return release
 	}
 	plain := &addonsv1.HelmOp{}
@@ -276,9 +276,9 @@ func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
 		"an API server in advance": {crowd, created(-time.Hour), crowdPatience, nil},
 		"it has reported before":   {crowd, reported, 0, nil},
 		"it may adopt a release":   {crowd, adopting, 0, nil},
-		"first HelmOp revision":    {crowd, ofRevision(1), crowdPatience, plain},
-		"and it has waves":         {crowd, ofRevision(1), 0, withWaves},
-		"a later HelmOp revision":  {crowd, ofRevision(2), crowdPatience, withWaves},
+		"a new Cluster":            {crowd, assigned(addonsv1.ReleaseRolloutJoined), crowdPatience, plain},
+		"and it has waves":         {crowd, assigned(addonsv1.ReleaseRolloutJoined), 0, withWaves},
+		"a later HelmOp revision":  {crowd, assigned(addonsv1.ReleaseRolloutUpdated), crowdPatience, withWaves},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

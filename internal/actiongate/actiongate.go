@@ -17,13 +17,13 @@ import (
 
 // AwaitsRollout reports whether a decision changes a release that HelmOp has not installed for this HelmOpRelease,
 // before the rollout has reached the Cluster. The release has another owner, or was installed for a lost HelmOpRelease.
-// A Cluster counts as new until it reports such a release. The HelmOp then assigns its revision again, with another
-// reason, when the limits of the rollout permit it.
+// The HelmOp then assigns its revision again when the limits of the rollout permit it, see [apiutil.MustNotAdopt].
 //
 // A Cluster that a user has pinned to its current HelmOp revision is not a part of the rollout, so its release does not
 // wait. A pin without effect does not count.
 func AwaitsRollout(release *addonsv1.HelmOpRelease, observation model.Observation, decision decide.Decision) bool {
-	if !apiutil.HasJoined(release) || decision.State != model.StateForeign && !isOfLost(release, observation, decision) {
+	if !apiutil.MustNotAdopt(release) ||
+		decision.State != model.StateForeign && !isOfLost(release, observation, decision) {
 		return false
 	}
 	number, _ := apiutil.PinOf(release)
@@ -31,9 +31,9 @@ func AwaitsRollout(release *addonsv1.HelmOpRelease, observation model.Observatio
 }
 
 // isOfLost reports whether a decision changes the release of a lost HelmOpRelease: HelmOp created this HelmOpRelease
-// after another one had installed the release. A restore without HelmOpReleases and HelmOpRevisions causes this for all
-// Clusters at once. A move creates HelmOpReleases with other UIDs, too, but copies the annotation. Repairs of failed,
-// interrupted and drifted releases do not wait.
+// after another one had installed the release. A restore without HelmOpReleases causes this for all Clusters at once. A
+// move creates HelmOpReleases with other UIDs, too, but copies the annotation. Repairs of failed, interrupted and
+// drifted releases do not wait.
 func isOfLost(release *addonsv1.HelmOpRelease, observation model.Observation, decision decide.Decision) bool {
 	if decision.State != model.StateOutOfSync && decision.State != model.StateUnmanaged {
 		return false

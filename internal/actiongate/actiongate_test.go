@@ -48,6 +48,14 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 		}
 	}
 
+	existing := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
+	existing.Spec.Rollout = assigned(addonsv1.ReleaseRolloutUpdated)
+	existing.Annotations = map[string]string{addonsv1.FirstAssignedAnnotation: controllertest.Noon.Format(time.RFC3339)}
+	if !AwaitsRollout(existing, model.Observation{}, decide.Decision{State: model.StateForeign,
+		Action: model.ActionAdopt}) {
+		t.Error("a HelmOpRelease that was created for an existing Cluster does not wait for the rollout")
+	}
+
 	recreated := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 	recreated.Spec.Rollout = assigned(addonsv1.ReleaseRolloutUpdated)
 	recreated.Status.ClusterRecreatedAt = metav1.Now()
@@ -81,6 +89,12 @@ func TestReleaseOfLostAwaitsRollout(t *testing.T) {
 	assigned := func(reason addonsv1.ReleaseRolloutReason) func(*scene) {
 		return func(s *scene) { s.release.Spec.Rollout.Reason = reason }
 	}
+	reached := func(reason addonsv1.ReleaseRolloutReason) func(*scene) {
+		return func(s *scene) {
+			s.release.Spec.Rollout.Reason = reason
+			delete(s.release.Annotations, addonsv1.FirstAssignedAnnotation)
+		}
+	}
 	written := func(at time.Time) func(*scene) { return func(s *scene) { s.record.WrittenAt = at } }
 	annotated := func(key, value string) func(*scene) {
 		return func(s *scene) { s.release.Annotations[key] = value }
@@ -98,8 +112,9 @@ func TestReleaseOfLostAwaitsRollout(t *testing.T) {
 		"rolled back":               {inState(model.StateRolledBack), false},
 		"drifted":                   {inState(model.StateDrifted), false},
 		"absent":                    {inState(model.StateAbsent), false},
-		"the rollout reached it":    {assigned(addonsv1.ReleaseRolloutUpdated), false},
-		"returned":                  {assigned(addonsv1.ReleaseRolloutReturned), false},
+		"of an existing Cluster":    {assigned(addonsv1.ReleaseRolloutUpdated), true},
+		"the rollout reached it":    {reached(addonsv1.ReleaseRolloutUpdated), false},
+		"returned":                  {reached(addonsv1.ReleaseRolloutReturned), false},
 		"without a rollout":         {func(s *scene) { s.release.Spec.Rollout = nil }, false},
 		"pinned to its revision":    {annotated(addonsv1.PinnedRevisionAnnotation, "1"), false},
 		"of this HelmOpRelease":     {func(s *scene) { s.record.UID = string(s.release.UID) }, false},

@@ -221,6 +221,13 @@ func HasJoined(release *addonsv1.HelmOpRelease) bool {
 	return assigned != nil && (assigned.Reason == addonsv1.ReleaseRolloutJoined || IsOfFormerCluster(release))
 }
 
+// MustNotAdopt reports whether a HelmOpRelease must not change an existing release of another owner, or of a lost
+// HelmOpRelease: its Cluster is new, or HelmOp has created the HelmOpRelease, and the rollout has not reached it since.
+func MustNotAdopt(release *addonsv1.HelmOpRelease) bool {
+	_, isFirst := release.Annotations[addonsv1.FirstAssignedAnnotation]
+	return HasJoined(release) || isFirst && release.Spec.Rollout != nil
+}
+
 // PinOf returns the number of the HelmOp revision to which a user has pinned a release, and whether there is a pin. The
 // number is 0 if the annotation is not a number.
 func PinOf(child *addonsv1.HelmOpRelease) (number int64, pinned bool) {

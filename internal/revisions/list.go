@@ -18,6 +18,12 @@ func (l List) Newest() *addonsv1.HelmOpRevision {
 	return l[len(l)-1]
 }
 
+// IsFirst reports whether no revision before the one with a number is known. This is so for a new HelmOp, and after a
+// restore without HelmOpRevisions, whatever the number is.
+func (l List) IsFirst(number int64) bool {
+	return len(l) > 0 && number != 0 && number <= l[0].Spec.Number
+}
+
 // LastGood returns the number of the last known good revision: the last revision before the newest that was rolled out
 // completely; 0 if there is none.
 func (l List) LastGood() int64 {

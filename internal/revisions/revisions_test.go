@@ -184,3 +184,16 @@ func TestSurplus(t *testing.T) {
 		})
 	}
 }
+
+func TestIsFirst(t *testing.T) {
+	t.Parallel()
+	list := List{{Spec: addonsv1.HelmOpRevisionSpec{Number: 5}}, {Spec: addonsv1.HelmOpRevisionSpec{Number: 6}}}
+	for number, want := range map[int64]bool{0: false, 4: true, 5: true, 6: false} {
+		if got := list.IsFirst(number); got != want {
+			t.Errorf("revision %d is the first one: %t", number, got)
+		}
+	}
+	if (List{}).IsFirst(1) {
+		t.Error("an unknown revision is the first one")
+	}
+}

@@ -177,6 +177,55 @@ func TestPlanAdoptionsOfLaterRevisions(t *testing.T) {
 	}
 }
 
+// TestPlanLostReleases checks Clusters that are not new, whose child was lost and created again. A release that differs
+// is changed only in the turn of its Cluster.
+func TestPlanLostReleases(t *testing.T) {
+	t.Parallel()
+	one := Strategy{MaxUnavailable: Limit{Count: 1}}
+	lost := func(name string, wave int, revision int64, changes ...func(*Cluster)) Cluster {
+		return fleetMember(name, wave, revision, onItsWay, append([]func(*Cluster){awaits}, changes...)...)
+	}
+	for name, tc := range map[string]planTest{
+		"maxUnavailable holds": {
+			strategy: one, clusters: []Cluster{lost("a", 0, 7), lost("b", 0, 7)},
+			want: "a: Update Target 7", waitingFor: "2 of 2 Clusters to be ready",
+			check: func(t *testing.T, result Result) {
+				t.Helper()
+				wantAdopts("a")(t, result)
+				wantProgress(1, 0, 1, 0)(t, result)
+			},
+		},
+		"a later wave waits": {
+			strategy: canary(Wave{}), clusters: []Cluster{lost("a", 0, 7), lost("b", 1, 7), lost("c", 1, 6)},
+			want: "a: Update Target 7", waitingFor: "1 of 1 Cluster of wave canary to be ready", check: wantAdopts("a"),
+		},
+		"a paused rollout changes nothing": {
+			strategy: Strategy{Paused: true}, clusters: []Cluster{lost("a", 0, 7)},
+			waitingFor: "spec.rollout.paused to be unset: 1 Cluster is outdated", check: wantAdopts(),
+		},
+		"after the completion, maxUnavailable holds": {
+			strategy: one, state: State{Phase: PhaseComplete}, clusters: []Cluster{lost("a", 0, 7), lost("b", 0, 7)},
+			want: "a: Update Target 7", phase: PhaseComplete, waitingFor: "1 Cluster that could not be updated before",
+			check: wantAdopts("a"),
+		},
+		"a change of the Cluster itself is not a turn": {
+			strategy: one, clusters: []Cluster{fleetMember("a", 0, 7, onItsWay), lost("b", 0, 7, moved)},
+			want: "b: Update Target 7", waitingFor: "2 of 2 Clusters to be ready", check: wantAdopts(),
+		},
+		"an identical revision is not a turn": {
+			strategy: one, clusters: []Cluster{fleetMember("a", 0, 7, onItsWay), lost("b", 0, 6, sameAsOwn)},
+			want: "b: Update Target 7 joined", waitingFor: "2 of 2 Clusters to be ready", check: wantAdopts(),
+		},
+		"a return is not a turn": {
+			state:    State{Revision: 7, Good: 6, Phase: PhaseAborted},
+			clusters: []Cluster{lost("a", 0, 7)}, want: "a: Update Good 6 joined",
+			waitingFor: "1 Cluster to be ready with HelmOp revision 6", phase: PhaseAborted, check: wantAdopts(),
+		},
+	} {
+		t.Run(name, tc.run)
+	}
+}
+
 // wantAdopts checks which Clusters may adopt releases of other owners from this plan on.
 func wantAdopts(names ...string) func(*testing.T, Result) {
 	return func(t *testing.T, result Result) {

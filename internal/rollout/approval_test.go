@@ -51,7 +51,7 @@ func TestPlanUnapprovedRevision(t *testing.T) {
 			waitingFor: waiting,
 		},
 		"the first revision is installed nowhere": {
-			state:      State{Revision: 1},
+			state:      State{Revision: 1, First: true},
 			clusters:   []Cluster{fleetMember("a", 0, -1, onItsWay, noGood), fleetMember("b", 0, -1, onItsWay, noGood)},
 			waitingFor: "the approval of HelmOp revision 1",
 		},

@@ -22,9 +22,12 @@
 //
 // A Cluster counts in a rollout if it is selected, can be served and is not new. A Cluster is new if it has no child,
 // if its only child was created for the current revision, or if its child was assigned to a former Cluster. For the
-// first revision, all Clusters are new. There is an exception: a Cluster without a child is not new if it existed when
-// the rollout began. Such a Cluster has no child because its release was deleted to be replaced. Without the exception,
-// a new release name would make all Clusters new, and waves and budget would have no effect.
+// first known revision, all Clusters are new. There is an exception: a Cluster without a child is not new if it existed
+// when the rollout began. Such a Cluster has no child because its release was deleted to be replaced. Without the
+// exception, a new release name would make all Clusters new, and waves and budget would have no effect.
+//
+// The child of such a Cluster may also have been lost. So a new child must not change a release that it has not
+// installed, until the plan assigns the revision again, as an update. Until then, its Cluster is pending.
 //
 // If the revision cannot be rendered for a new Cluster, this does not count as a failure of the revision.
 //

@@ -348,15 +348,21 @@ func TestPlanCompletes(t *testing.T) {
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, onItsWay, joined)}, phase: PhaseComplete,
 		},
 		"new Clusters are waited for if all are new": {
-			state: State{Revision: 1},
+			state: State{Revision: 1, First: true},
 			clusters: []Cluster{fleetMember("a", 0, 1, ready, joined, targetIs1),
 				fleetMember("b", 0, 1, onItsWay, joined, targetIs1)}, waitingFor: "1 Cluster to be ready",
 		},
 		"all Clusters are new for the first revision": {
-			state:    State{Revision: 1},
+			state:    State{Revision: 1, First: true},
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay), fleetMember("b", 1, -1, onItsWay)},
 			want:     "a: Create Target 1 joined, b: Create Target 1 joined", waitingFor: "2 Clusters to be ready",
+		},
+		"the first known revision may have a higher number": {
+			state:    State{Revision: 7, Good: -1, First: true},
+			strategy: Strategy{Paused: true, MaxUnavailable: Limit{Count: 1}},
+			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, noGood), fleetMember("b", 0, -1, onItsWay, noGood)},
+			want:     "a: Create Target 7 joined, b: Create Target 7 joined", waitingFor: "2 Clusters to be ready",
 		},
 		"new Clusters prove a revision": {
 			clusters: []Cluster{fleetMember("a", 0, 7, ready, joined)}, phase: PhaseComplete, check: wantProgress(1, 1, 0, 0),

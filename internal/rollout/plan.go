@@ -250,7 +250,7 @@ func (p *plan) paceGroup(group int, order pacing, steps []Step) int {
 			continue
 		}
 		next := p.assign(c, "the Cluster is outdated")
-		if c.Child.Joined && c.Child.AwaitsAdoption {
+		if c.Child.AwaitsAdoption {
 			next.Joined, next.Adopts, next.Why = false, true, "the release is not of this child and is adopted"
 		}
 		if next.Action == ActionReplace {

@@ -136,6 +136,9 @@ func (j *judge) goal(c *Cluster) (*Release, int64) {
 	return c.Target, j.in.State.Revision
 }
 
+// isNew is true for a Cluster that has no child because it is new.
+func (j *judge) isNew(c *Cluster) bool { return !c.Known || j.in.State.First }
+
 // has is true if a Cluster has the content of the desired release already, so that its revision changes nothing there.
 // A revision that is not approved counts for no Cluster.
 func (j *judge) has(release *Release, c *Cluster) bool {
@@ -169,8 +172,10 @@ func (j *judge) carryOut() {
 			// A change that begins while a dependency is not ready waits for it, except for returns.
 			awaits := !step.Returned &&
 				(c.Child == nil || c.Child.AwaitsDependencies || changes && c.Health != HealthProgressing)
+			waits := c.Child != nil && c.Child.AwaitsAdoption && !step.Adopts &&
+				(step.Joined || step.Returned || c.Child.Revision == step.Revision || sameContent(c.Child.Release, *release))
 			c.Child = &Child{Release: *release, Revision: step.Revision, Joined: step.Joined, FailedBefore: step.FailedBefore,
-				Deferred: isDeferred, AwaitsDependencies: awaits}
+				Deferred: isDeferred, AwaitsDependencies: awaits, AwaitsAdoption: waits}
 			if changes && c.Health != HealthUnreachable {
 				c.Health, c.Retrying = HealthProgressing, false
 			}
@@ -185,6 +190,9 @@ func (j *judge) isOnItsWay(c *Cluster) bool {
 	}
 	if c.Child.Deleting {
 		return true
+	}
+	if c.Child.AwaitsAdoption {
+		return false
 	}
 	release, revision := j.goal(c)
 	if c.Child.Revision != revision && !j.has(release, c) || c.Child.Revision == revision && c.Child.Joined {
@@ -224,6 +232,9 @@ func (j *judge) isLost(c *Cluster) bool {
 	if c.Child.Deleting {
 		return c.Child.Replaced
 	}
+	if c.Child.AwaitsAdoption {
+		return false
+	}
 	return isGoal && !isNew && (c.Good == nil || !sameContent(*c.Good, *wanted))
 }
 
@@ -248,7 +259,7 @@ func (j *judge) isLate(c *Cluster) bool {
 		return false
 	}
 	return isServable(c) && !c.Child.Deleting && c.Health != HealthUnreachable && !c.Child.Joined &&
-		!c.Blocked && !c.GoalUnapproved && !c.Defers.Changes &&
+		!c.Child.AwaitsAdoption && !c.Blocked && !c.GoalUnapproved && !c.Defers.Changes &&
 		c.Child.Revision > j.in.State.Good && c.Child.Revision != revision && c.Child.Revision != j.in.State.Revision &&
 		release != nil && !j.isOnItsWay(c) && !j.isLeftBehind(c)
 }
@@ -264,6 +275,9 @@ func (j *judge) isPaced(i int) bool {
 	switch {
 	case step.Adopts:
 		return true
+	case step.Action == ActionUpdate && j.after[i].Child.AwaitsAdoption:
+		// The release does not change before its adoption.
+		return false
 	case c.Child.Revision == revision, step.Source == SourceOwn, step.Returned:
 		return false
 	case j.isGivenUp() && c.Child.Revision == j.in.State.Revision:
@@ -326,7 +340,7 @@ func (j *judge) isFailed(c *Cluster) bool {
 	before := c.Child != nil && (c.Child.FailedBefore && c.Health != HealthReady ||
 		c.Health == HealthFailed && (c.Child.Revision == j.in.State.Good || c.Child.Revision == 0))
 	switch {
-	case !isServable(c) || c.Child != nil && c.Child.Deleting || c.Child == nil && (!c.Known || j.in.State.Revision == 1):
+	case !isServable(c) || c.Child != nil && c.Child.Deleting || c.Child == nil && j.isNew(c):
 		return false
 	case c.Child != nil && c.Child.Revision == j.in.State.Revision:
 		return c.Health == HealthFailed && !c.Child.Joined && !c.Child.FailedBefore &&
@@ -359,9 +373,10 @@ func (j *judge) checkSteps() {
 			}
 		case !isServable(c) || c.Child != nil && c.Child.Deleting:
 			j.Errorf("%s is served: %v", c.Name, step)
-		case step.Adopts && (!c.Child.Joined || !c.Child.AwaitsAdoption || step.Joined):
+		case step.Adopts && (!c.Child.AwaitsAdoption || step.Joined):
 			j.Errorf("%s adopts although it does not wait for that: %v", c.Name, step)
-		case c.Child != nil && c.Child.AwaitsAdoption && step.Action == ActionUpdate && !step.Adopts && !step.Joined:
+		case c.Child != nil && c.Child.AwaitsAdoption && step.Action == ActionUpdate && !step.Adopts &&
+			!j.after[i].Child.AwaitsAdoption:
 			j.Errorf("%s adopts out of turn: %v", c.Name, step)
 		case step.Returned && step.Revision >= c.Child.Revision:
 			j.Errorf("%s returns to a revision that it never had: %v", c.Name, step)
@@ -426,7 +441,7 @@ func (j *judge) checkMaintenance(i int) {
 		return
 	case c.Child == nil:
 		// An installation that follows a deletion by the plan is not deferred.
-		isClosed = c.Defers.Installations && (!c.Known || j.in.State.Revision == 1)
+		isClosed = c.Defers.Installations && j.isNew(c)
 	case isReturn && (c.Pin != nil || step.Returned || j.isGivenUp() && c.Child.Revision == j.in.State.Revision):
 		isClosed = c.Defers.Returns
 	}
@@ -453,7 +468,7 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 		return
 	}
 	if step.Deferred {
-		if !c.Defers.Changes || c.Child == nil && c.Known && j.in.State.Revision > 1 {
+		if !c.Defers.Changes || c.Child == nil && !j.isNew(c) {
 			j.Errorf("%s waits for maintenance that it does not need: %s", c.Name, step.Why)
 		}
 		if opens := c.Defers.Opens; !opens.IsZero() && (j.result.RequeueAfter <= 0 ||
@@ -482,7 +497,7 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 // mayWait reports whether a Cluster without a child may get nothing although its desired release is known. Either the
 // good release is unknown and the Cluster is not new, or the current revision has spent its budget.
 func (j *judge) mayWait(c *Cluster) bool {
-	state, isNew := j.result.State, !c.Known || j.in.State.Revision == 1
+	state, isNew := j.result.State, j.isNew(c)
 	if j.in.Unapproved && !j.isGivenUp() && (state.Good == 0 || c.Good == nil) {
 		return true
 	}
@@ -563,7 +578,7 @@ func (j *judge) checkPassed(wave int, assigned string) {
 	for i := range j.in.Clusters {
 		c := &j.in.Clusters[i]
 		if c.Wave != wave || !isServable(c) || c.Health == HealthUnreachable && !j.isLost(c) ||
-			c.Child == nil && (!c.Known || j.in.State.Revision == 1) {
+			c.Child == nil && j.isNew(c) {
 			continue
 		}
 		// A Cluster whose window opens at a known time delays its wave until the wave is promoted.
@@ -571,7 +586,8 @@ func (j *judge) checkPassed(wave int, assigned string) {
 		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || j.has(c.Target, c))
 		isJoined := c.Child != nil && c.Child.Joined && (c.Child.Revision == j.in.State.Revision ||
 			(c.Child.Unobserved || c.Child.AwaitsAdoption) && j.has(c.Target, c))
-		if isJoined && !c.Blocked && !c.GoalUnapproved && c.Target != nil && !c.Child.Deleting &&
+		awaits := isGoal && c.Child.AwaitsAdoption
+		if (isJoined || awaits) && !c.Blocked && !c.GoalUnapproved && c.Target != nil && !c.Child.Deleting &&
 			(c.Child.AwaitsAdoption && !mayPass || c.Child.Unobserved && c.Health == HealthProgressing) {
 			j.Errorf("%s is assigned before the release of %s of wave %d is adopted", assigned, c.Name, wave)
 		}
@@ -616,7 +632,7 @@ func (j *judge) checkWaiting() {
 // awaitsAdoption is true for a Cluster whose release waits for its adoption after the plan, too.
 func (j *judge) awaitsAdoption(i int) bool {
 	child := j.in.Clusters[i].Child
-	return child != nil && child.Joined && child.AwaitsAdoption && !j.result.Steps[i].Adopts
+	return child != nil && child.AwaitsAdoption && !j.result.Steps[i].Adopts
 }
 
 // checkQuiet checks that a plan after carrying out a plan has no more steps.

@@ -72,7 +72,8 @@ type Child struct {
 	AwaitsDependencies bool
 
 	// AwaitsAdoption is true if the release has another owner, or is of a lost child, and is adopted when the plan
-	// assigns the revision as an update. AdoptionHeld is true if the plan has assigned it, and the child does not adopt
+	// assigns the revision as an update. A child of a Cluster that is not new may wait, too: its former child may be lost
+	// and not replaced. AdoptionHeld is true if the plan has assigned it, and the child does not adopt
 	// the release because the adoption would change it.
 	AwaitsAdoption, AdoptionHeld bool
 
@@ -283,6 +284,10 @@ type State struct {
 	// Revision is the number of the current revision.
 	Revision int64
 
+	// First is true if no revision before the current one is known: for a new HelmOp, and after a restore without
+	// revisions, for which the number may be higher than 1.
+	First bool
+
 	// Good is the number of the last known good revision before the current one; 0 if there is none.
 	Good int64
 
@@ -380,7 +385,8 @@ type Step struct {
 	Joined, FailedBefore, Returned, Pinned bool
 
 	// Adopts is true if the child may adopt a release of another owner or of a lost child after this step. Joined is then
-	// false.
+	// false. A new child may not do so before. An update to a revision with another content permits it, too, without
+	// Joined and Returned, and so does a pin.
 	Adopts bool
 
 	// Why is the reason, for logs.

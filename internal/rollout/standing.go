@@ -211,7 +211,7 @@ func (p *plan) standingOf(c *Cluster) standing {
 		return standingOut
 	case p.isReturning(c):
 		return p.standReturning(c)
-	case c.Child.Joined && c.Child.AwaitsAdoption && (c.Child.Revision != p.goal || p.release(c) != nil):
+	case c.Child.AwaitsAdoption && (c.Child.Revision != p.goal || p.release(c) != nil):
 		return p.standOutdated(c)
 	case p.isUnobserved(c):
 		return standingUnobserved
@@ -339,7 +339,8 @@ func (p *plan) mayHaveBroken(c *Cluster) bool {
 // isLate reports whether a pending Cluster is still in flight to another revision that never completed, or will be
 // because the Cluster itself changed. Such a Cluster is unavailable, so it takes a slot.
 func (p *plan) isLate(c *Cluster) bool {
-	if c.Child == nil || c.Child.Joined || c.Child.Revision <= p.state.Good || p.isLeftBehind(c) {
+	if c.Child == nil || c.Child.Joined || c.Child.AwaitsAdoption || c.Child.Revision <= p.state.Good ||
+		p.isLeftBehind(c) {
 		return false
 	}
 	return c.Health == HealthProgressing || c.Retrying ||
@@ -426,7 +427,7 @@ func (p *plan) group(c *Cluster) int {
 
 // isNew reports whether a Cluster without a child never had one. For the first revision, all Clusters are new.
 func (p *plan) isNew(c *Cluster) bool {
-	return !c.Known || p.state.Revision <= 1
+	return !c.Known || p.state.First
 }
 
 // isUnobserved reports whether a new Cluster with the goal may have a release of another owner, or of a lost child. A

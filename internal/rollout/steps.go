@@ -219,10 +219,10 @@ func (p *plan) assign(c *Cluster, why string) Step {
 	return s
 }
 
-// mayAdoptLater reports whether the child of a Cluster must not adopt a release of another owner yet, because the
-// rollout has not reached the Cluster. Until then, its release is marked as the release of a new Cluster.
+// mayAdoptLater reports whether the child of a Cluster must not adopt a release of another owner, or of a lost child,
+// yet, because the rollout has not reached the Cluster. Until then, its release is marked as that of a new Cluster.
 func mayAdoptLater(c *Cluster) bool {
-	return c.Child.Joined && (c.Child.Unobserved || c.Child.AwaitsAdoption)
+	return c.Child.AwaitsAdoption || c.Child.Joined && c.Child.Unobserved
 }
 
 func replace(c *Cluster, release *Release, revision int64) Step {

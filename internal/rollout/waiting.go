@@ -48,7 +48,7 @@ func (p *plan) progress(steps []Step) Progress {
 // hasRevision reports whether a Cluster has the current revision after its step. A Cluster whose release waits for its
 // adoption does not have the revision yet.
 func (p *plan) hasRevision(c *Cluster, s *Step) bool {
-	if c.Child != nil && c.Child.Joined && c.Child.AwaitsAdoption && !s.Adopts {
+	if c.Child != nil && c.Child.AwaitsAdoption && !s.Adopts {
 		return false
 	}
 	switch s.Action {

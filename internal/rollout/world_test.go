@@ -84,8 +84,9 @@ type member struct {
 	// unresolved is true while the desired release of the Cluster is unknown, although it can be rendered.
 	unresolved bool
 
-	// foreign is true while the cluster has the release of another owner. observed is true if the child shows that.
-	foreign, observed bool
+	// foreign is true while the cluster has the release of another owner, or of a lost child. observed is true if the
+	// child shows that. unreached is true if no plan has permitted the change of such a release since the child exists.
+	foreign, observed, unreached bool
 
 	// retries is true if another attempt is under way when health is HealthFailed.
 	retries bool
@@ -189,7 +190,7 @@ func (w *world) wantRevision() {
 		before.givenUp = true
 	}
 	w.revisions[number] = next
-	w.state = State{Revision: number, Good: good}
+	w.state = State{Revision: number, Good: good, First: len(w.revisions) == 1}
 	w.requests = Requests{}
 }
 
@@ -223,8 +224,8 @@ func (w *world) input() Input {
 		seen.Health, seen.ReadySince = HealthProgressing, time.Time{}
 		if c.Child != nil {
 			child := *c.Child
-			child.Unobserved = w.adopts && child.Joined && !c.observed
-			child.AwaitsAdoption = child.Joined && c.foreign && c.observed
+			child.Unobserved = (w.adopts || w.state.First) && child.Joined && !c.observed
+			child.AwaitsAdoption = c.mayNotAdopt() && c.observed
 			child.HasFailures = c.health == HealthFailed
 			child.GivenUp = w.revisions[child.Revision].givenUp
 			seen.Child, seen.Own, seen.Health = &child, w.under(c, child.Revision), c.health
@@ -370,11 +371,18 @@ func (w *world) apply(c *member, step Step) {
 		c.exempt = before == nil && !w.includes.Installations ||
 			(step.Returned || step.Pinned) && !w.includes.Returns
 	}
+	switch {
+	case before == nil:
+		c.unreached = true
+	case step.Adopts, step.Pinned, !step.Joined && !step.Returned && before.Revision != step.Revision &&
+		!sameContent(before.Release, next.Release):
+		c.unreached = false
+	}
 	c.Child = next
 }
 
 // mayNotAdopt is true if the release of a Cluster has another owner and the plan has not assigned its adoption.
-func (c *member) mayNotAdopt() bool { return c.foreign && c.Child.Joined }
+func (c *member) mayNotAdopt() bool { return c.foreign && (c.Child.Joined || c.unreached) }
 
 // settle makes the release of a Cluster ready or failed.
 func (w *world) settle(c *member, faults bool) {
@@ -471,8 +479,22 @@ func (w *world) loseSelection() {
 	}
 }
 
+// restore loses all children, as a restore without them does. The releases stay in the clusters. If the revisions are
+// lost, too, the next revision is the first one that is known. Its number is not used before.
+func (w *world) restore() {
+	for _, c := range w.clusters {
+		if c.Child != nil {
+			c.Child, c.pin, c.observed, c.foreign = nil, 0, false, w.chance(70)
+		}
+	}
+	if w.chance(50) {
+		w.revisions, w.state = map[int64]*revision{}, State{Revision: w.state.Revision}
+	}
+	w.wantRevision()
+}
+
 func (w *world) userActs() {
-	switch n := w.rng.Intn(20); {
+	switch n := w.rng.Intn(21); {
 	case n < 3:
 		w.wantRevision()
 	case n < 4:
@@ -489,6 +511,8 @@ func (w *world) userActs() {
 		w.approve()
 	case n < 18:
 		w.approvalRequired = !w.approvalRequired
+	case n < 19:
+		w.restore()
 	case len(w.strategy.Waves) > 0:
 		w.requests.Promoted = w.strategy.Waves[w.rng.Intn(len(w.strategy.Waves))].Name
 	}

@@ -14,13 +14,15 @@ import (
 )
 
 // SetAdoption sets the fields of the planned child about the adoption of a release of another owner or of a lost
-// HelmOpRelease. The release of another owner counts only if the child may take ownership. With the first HelmOp
-// revision, each release may be the release of a lost HelmOpRelease: the HelmOpRevisions may be lost, too.
-func SetAdoption(planned *rollout.Child, child *addonsv1.HelmOpRelease) {
+// HelmOpRelease. The release of another owner counts only if the child may take ownership. isFirst is true if no HelmOp
+// revision is known before that of the child: each release may then be the release of a lost HelmOpRelease, because the
+// HelmOpRevisions may be lost, too.
+func SetAdoption(planned *rollout.Child, child *addonsv1.HelmOpRelease, isFirst bool) {
 	takes := releasespec.PolicyOf(&child.Spec).TakeOwnership
 	ready := conditions.Get(child, addonsv1.ReadyCondition)
-	planned.Unobserved = child.Status.State == "" && (takes || apiutil.RevisionOf(child) == 1)
-	planned.AwaitsAdoption = ready != nil && ready.Reason == addonsv1.AdoptionPendingReason &&
+	planned.Unobserved = child.Status.State == "" && (takes || isFirst)
+	planned.AwaitsAdoption = apiutil.MustNotAdopt(child) &&
+		ready != nil && ready.Reason == addonsv1.AdoptionPendingReason &&
 		(takes || child.Status.State != string(model.StateForeign))
 	if !takes {
 		return

@@ -24,40 +24,48 @@ func TestSetAdoption(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		change func(*addonsv1.HelmOpRelease)
-		want   rollout.Child
+		change  func(*addonsv1.HelmOpRelease)
+		want    rollout.Child
+		isFirst bool
 	}{
-		"not observed": {func(*addonsv1.HelmOpRelease) {}, rollout.Child{Unobserved: true}},
-		"not observed, may not adopt": {func(child *addonsv1.HelmOpRelease) { child.Spec.Install = nil },
-			rollout.Child{}},
-		"not observed, first revision": {func(child *addonsv1.HelmOpRelease) {
-			child.Spec.Install, child.Spec.Rollout = nil, &addonsv1.ReleaseRollout{Revision: 1}
-		}, rollout.Child{Unobserved: true}},
-		"observed, first revision": {func(child *addonsv1.HelmOpRelease) {
-			child.Spec.Install, child.Spec.Rollout = nil, &addonsv1.ReleaseRollout{Revision: 1}
-			child.Status.State = string(model.StateAbsent)
-		}, rollout.Child{}},
-		"pending": {notReady(addonsv1.AdoptionPendingReason), rollout.Child{AwaitsAdoption: true}},
-		"pending, may not adopt any more": {func(child *addonsv1.HelmOpRelease) {
+		"not observed":                {change: func(*addonsv1.HelmOpRelease) {}, want: rollout.Child{Unobserved: true}},
+		"not observed, may not adopt": {change: func(child *addonsv1.HelmOpRelease) { child.Spec.Install = nil }},
+		"not observed, first revision": {change: func(child *addonsv1.HelmOpRelease) { child.Spec.Install = nil },
+			want: rollout.Child{Unobserved: true}, isFirst: true},
+		"observed, first revision": {change: func(child *addonsv1.HelmOpRelease) {
+			child.Spec.Install, child.Status.State = nil, string(model.StateAbsent)
+		}, isFirst: true},
+		"pending": {change: notReady(addonsv1.AdoptionPendingReason), want: rollout.Child{AwaitsAdoption: true}},
+		"pending, created for an existing Cluster": {change: func(child *addonsv1.HelmOpRelease) {
+			notReady(addonsv1.AdoptionPendingReason)(child)
+			child.Spec.Rollout.Reason = addonsv1.ReleaseRolloutUpdated
+		}, want: rollout.Child{AwaitsAdoption: true}},
+		"pending, but the rollout has just reached it": {change: func(child *addonsv1.HelmOpRelease) {
+			notReady(addonsv1.AdoptionPendingReason)(child)
+			child.Spec.Rollout.Reason, child.Annotations = addonsv1.ReleaseRolloutUpdated, nil
+		}},
+		"pending, may not adopt any more": {change: func(child *addonsv1.HelmOpRelease) {
 			notReady(addonsv1.AdoptionPendingReason)(child)
 			child.Spec.Install = nil
-		}, rollout.Child{}},
-		"of a lost HelmOpRelease": {func(child *addonsv1.HelmOpRelease) {
+		}},
+		"of a lost HelmOpRelease": {change: func(child *addonsv1.HelmOpRelease) {
 			notReady(addonsv1.AdoptionPendingReason)(child)
 			child.Spec.Install, child.Status.State = nil, string(model.StateOutOfSync)
-		}, rollout.Child{AwaitsAdoption: true}},
-		"conflict": {notReady(addonsv1.ReleaseConflictReason), rollout.Child{}},
-		"held":     {notReady(addonsv1.AdoptionWouldChangeReason), rollout.Child{AdoptionHeld: true}},
-		"held with an older spec": {func(child *addonsv1.HelmOpRelease) {
+		}, want: rollout.Child{AwaitsAdoption: true}},
+		"conflict": {change: notReady(addonsv1.ReleaseConflictReason)},
+		"held":     {change: notReady(addonsv1.AdoptionWouldChangeReason), want: rollout.Child{AdoptionHeld: true}},
+		"held with an older spec": {change: func(child *addonsv1.HelmOpRelease) {
 			notReady(addonsv1.AdoptionWouldChangeReason)(child)
 			child.Generation++
-		}, rollout.Child{}},
+		}},
 	} {
 		child := &addonsv1.HelmOpRelease{}
 		child.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: ptr.To(true)}
+		child.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 7, Reason: addonsv1.ReleaseRolloutJoined}
+		child.Annotations = map[string]string{addonsv1.FirstAssignedAnnotation: "2026-03-04T05:06:07Z"}
 		tc.change(child)
 		got := rollout.Child{}
-		if SetAdoption(&got, child); got != tc.want {
+		if SetAdoption(&got, child, tc.isFirst); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
 	}

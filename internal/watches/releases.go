@@ -75,7 +75,7 @@ func onlyCounts(before, after *addonsv1.HelmOpRelease) bool {
 // to all Clusters.
 func adoptionOf(release *addonsv1.HelmOpRelease) (state struct{ awaits, isHeld bool }) {
 	child := rollout.Child{}
-	rolloutstate.SetAdoption(&child, release)
+	rolloutstate.SetAdoption(&child, release, false)
 	state.awaits, state.isHeld = child.AwaitsAdoption, child.AdoptionHeld
 	return state
 }

@@ -58,6 +58,7 @@ func TestReleaseEventsAreCollected(t *testing.T) {
 	adopting := func(reason string) func(*addonsv1.HelmOpRelease) {
 		return func(r *addonsv1.HelmOpRelease) {
 			r.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: ptr.To(true)}
+			r.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 1, Reason: addonsv1.ReleaseRolloutJoined}
 			report.SetNotReady(r, reason, "")
 		}
 	}

@@ -51,49 +51,62 @@ func TestHelmOpReleaseIsRestored(t *testing.T) {
 	})
 }
 
-// TestLostReleasesFollowRollout loses all HelmOpReleases and HelmOpRevisions of a HelmOp, and changes the HelmOp before
-// HelmOp creates them again. The releases change in the order of the rollout, not all at once.
+// TestLostReleasesFollowRollout loses all HelmOpReleases and HelmOpRevisions of two HelmOps, and changes the HelmOps
+// before HelmOp creates them again. The releases change in the order of the rollout, not all at once. One HelmOpRelease
+// of the second HelmOp is still under deletion when HelmOp goes on, as after a restore with owner references. So the
+// next HelmOp revision of this HelmOp is not number 1.
 func TestLostReleasesFollowRollout(t *testing.T) {
 	s := newScenario(t)
 	s.push(s.env.Registry, "charts/note", "1.0.0")
 	workloads := s.clusters(
 		testbed.ClusterOptions{Name: "canary", Labels: map[string]string{tierLabel: "canary"}},
 		testbed.ClusterOptions{Name: "two", Host: "canary"}, testbed.ClusterOptions{Name: "three", Host: "canary"})
-	helmOp := s.newHelmOp("lost", forAll, s.rolling(canaryFirst(manually, atMost(1))), func(h *addonsv1.HelmOp) {
-		h.Spec.Release.Namespace = "lost-{{ .Cluster.metadata.name }}"
-	})
-	eventuallyRevisions := func(w *workload, want ...string) {
-		w.in(s).eventuallyRevisions("lost-"+w.name, "lost", want...)
+	helmOps := map[string]*addonsv1.HelmOp{}
+	for _, name := range []string{"lost", "left"} {
+		helmOps[name] = s.newHelmOp(name, forAll, s.rolling(canaryFirst(manually, atMost(1))), func(h *addonsv1.HelmOp) {
+			h.Spec.Release.Namespace = name + "-{{ .Cluster.metadata.name }}"
+		})
+		s.create(helmOps[name])
 	}
-	s.create(helmOp)
-	s.eventually(helmOp, ready(len(workloads)), inPhase(1, addonsv1.RolloutPhaseComplete))
-
-	update(s, helmOp, annotatePaused[*addonsv1.HelmOp](true))
-	for _, w := range workloads {
-		s.loseRelease(s.child(helmOp, w.name))
+	eventuallyRevisions := func(w *workload, name string, want ...string) {
+		w.in(s).eventuallyRevisions(name+"-"+w.name, name, want...)
+	}
+	for name, helmOp := range helmOps {
+		s.eventually(helmOp, ready(len(workloads)), inPhase(1, addonsv1.RolloutPhaseComplete))
+		update(s, helmOp, annotatePaused[*addonsv1.HelmOp](true))
+		for i, w := range workloads {
+			if child := s.child(helmOp, w.name); name == "left" && i == len(workloads)-1 {
+				s.eventuallyPaused(child)
+				s.remove(child)
+			} else {
+				s.loseRelease(child)
+			}
+		}
 	}
 	s.must(s.client.DeleteAllOf(s.Context(), &addonsv1.HelmOpRevision{}, client.InNamespace(s.namespace)))
 	// The times of Helm's records have whole seconds.
 	lost := time.Now().Unix()
 	s.Eventually(func() int64 { return time.Now().Unix() }).Should(gomega.BeNumerically(">", lost))
-	update(s, helmOp, func(h *addonsv1.HelmOp) {
-		h.Spec.Values = rawJSON(greeting("two"))
-		annotatePaused[*addonsv1.HelmOp](false)(h)
-	})
-
-	eventuallyRevisions(workloads[0], "1 superseded", "2 deployed")
-	s.eventually(helmOp, inPhase(1, addonsv1.RolloutPhaseProgressing), progress(1, 1, 0), waitsFor("wave canary"))
-	for _, w := range workloads[1:] {
-		s.child(helmOp, w.name,
-			childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.AdoptionPendingReason))
-		eventuallyRevisions(w, "1 deployed")
-	}
-	update(s, helmOp, func(h *addonsv1.HelmOp) {
-		metav1.SetMetaDataAnnotation(&h.ObjectMeta, addonsv1.RolloutPromoteAnnotation, "1/canary")
-	})
-	s.eventually(helmOp, ready(len(workloads)), inPhase(1, addonsv1.RolloutPhaseComplete))
-	for _, w := range workloads {
-		eventuallyRevisions(w, "1 superseded", "2 deployed")
+	for name, number := range map[string]int64{"lost": 1, "left": 2} {
+		helmOp := helmOps[name]
+		update(s, helmOp, func(h *addonsv1.HelmOp) {
+			h.Spec.Values = rawJSON(greeting("two"))
+			annotatePaused[*addonsv1.HelmOp](false)(h)
+		})
+		eventuallyRevisions(workloads[0], name, "1 superseded", "2 deployed")
+		s.eventually(helmOp, inPhase(number, addonsv1.RolloutPhaseProgressing), progress(1, 1, 0), waitsFor("wave canary"))
+		for _, w := range workloads[1:] {
+			s.child(helmOp, w.name,
+				childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.AdoptionPendingReason))
+			eventuallyRevisions(w, name, "1 deployed")
+		}
+		update(s, helmOp, func(h *addonsv1.HelmOp) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, addonsv1.RolloutPromoteAnnotation, fmt.Sprintf("%d/canary", number))
+		})
+		s.eventually(helmOp, ready(len(workloads)), inPhase(number, addonsv1.RolloutPhaseComplete))
+		for _, w := range workloads {
+			eventuallyRevisions(w, name, "1 superseded", "2 deployed")
+		}
 	}
 }
 
@@ -169,11 +182,17 @@ func (s *scenario) lose(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease
 // loseRelease removes the HelmOpRelease of a paused HelmOp without an uninstallation.
 func (s *scenario) loseRelease(release *addonsv1.HelmOpRelease) {
 	s.Helper()
+	s.eventuallyPaused(release)
+	s.remove(release)
+	update(s, release, func(r *addonsv1.HelmOpRelease) { r.Finalizers = nil })
+	s.eventuallyGone(release)
+}
+
+// eventuallyPaused waits until a HelmOpRelease is paused.
+func (s *scenario) eventuallyPaused(release *addonsv1.HelmOpRelease) {
+	s.Helper()
 	s.Eventually(func(g gomega.Gomega) {
 		g.Expect(s.client.Get(s.Context(), client.ObjectKeyFromObject(release), release)).To(gomega.Succeed())
 		expectCondition(g, release, addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason)
 	}).Should(gomega.Succeed())
-	s.remove(release)
-	update(s, release, func(r *addonsv1.HelmOpRelease) { r.Finalizers = nil })
-	s.eventuallyGone(release)
 }
