@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -30,7 +31,7 @@ func heldAsNew(c *Cluster) { c.Child.AdoptionHeld = true }
 
 func TestPlanAdoptions(t *testing.T) {
 	t.Parallel()
-	first := State{Revision: 7, Good: -1}
+	first := State{Revision: 7, Good: -1, First: true}
 	one := Strategy{MaxUnavailable: Limit{Count: 1}}
 	for name, tc := range map[string]planTest{
 		"without a strategy all are adopted at once": {
@@ -222,6 +223,91 @@ func TestPlanLostReleases(t *testing.T) {
 			waitingFor: "1 Cluster to be ready with HelmOp revision 6", phase: PhaseAborted, check: wantAdopts(),
 		},
 	} {
+		t.Run(name, tc.run)
+	}
+}
+
+// conflicting is a Cluster with the release of another owner, which HelmOp may not adopt.
+func conflicting(c *Cluster) { c.Child.Foreign = true }
+
+// several returns several Clusters with the names a1, a2 and so on.
+func several(n int, as func(name string) Cluster) (clusters []Cluster) {
+	for i := range n {
+		clusters = append(clusters, as(fmt.Sprintf("a%d", i+1)))
+	}
+	return clusters
+}
+
+// TestPlanFirstRevisionOfRestoredFleet checks that the first revision is not complete before HelmOp has looked at
+// enough releases, and that a later wave does not begin before an earlier one.
+func TestPlanFirstRevisionOfRestoredFleet(t *testing.T) {
+	t.Parallel()
+	with := func(n int, as func(name string) Cluster) []Cluster {
+		return append([]Cluster{adopting("z", 0, ready)}, several(n, as)...)
+	}
+	conflict := func(name string) Cluster { return adopting(name, 0, failed, conflicting) }
+	dark := func(name string) Cluster { return adopting(name, 0, unreachable, unread) }
+	absent := func(name string) Cluster { return fleetMember(name, 0, -1, onItsWay, noGood, paused) }
+	young := func(c *Cluster) { c.Initialized = false }
+	const cannot = "Clusters that cannot be updated now: 0 unreachable, 0 waiting for dependencies, 0 paused"
+	for name, tc := range map[string]planTest{
+		"one of ten releases is taken over": {
+			clusters: with(9, conflict), waitingFor: cannot + ", 9 with the release of another owner",
+		},
+		"half of the releases are taken over": {clusters: with(1, conflict), phase: PhaseComplete},
+		"one Cluster of three answers": {
+			clusters: with(2, dark), waitingFor: cannot + ", 2 in which HelmOp has not looked for a release yet",
+		},
+		"one Cluster does not answer": {clusters: with(1, dark), phase: PhaseComplete},
+		"Clusters that answered before": {
+			clusters: with(2, func(name string) Cluster { return adopting(name, 0, unreachable, unread, wasDone) }),
+			phase:    PhaseComplete,
+		},
+		"one Cluster of three is not paused": {
+			clusters: with(2, absent), waitingFor: cannot + ", 2 in which HelmOp has not looked for a release yet",
+		},
+		"paused Clusters may not be initialized": {
+			clusters:   with(2, func(name string) Cluster { return fleetMember(name, 0, -1, onItsWay, noGood, paused, young) }),
+			waitingFor: cannot + ", 2 in which HelmOp has not looked for a release yet",
+		},
+		"Clusters have just been resumed": {
+			clusters:   with(2, func(name string) Cluster { return fleetMember(name, 0, -1, onItsWay, noGood) }),
+			want:       "a1: Create Target 7 joined, a2: Create Target 7 joined",
+			waitingFor: "2 Clusters to be ready",
+		},
+		"new Clusters are not initialized yet": {
+			clusters: with(9, func(name string) Cluster { return fleetMember(name, 0, -1, onItsWay, noGood, young) }),
+			phase:    PhaseComplete,
+		},
+		"the revision cannot be rendered for new Clusters": {
+			clusters: with(9, func(name string) Cluster { return fleetMember(name, 0, -1, onItsWay, noGood, invalid) }),
+			phase:    PhaseComplete,
+		},
+		"installations in new Clusters fail": {
+			clusters: with(9, func(name string) Cluster { return adopting(name, 0, failed) }), phase: PhaseComplete,
+		},
+		"another revision is known": {
+			clusters: with(9, conflict), state: State{Revision: 7, Good: 6}, phase: PhaseComplete,
+		},
+		"the takeover begins in a later wave": {
+			strategy:   canary(Wave{}),
+			clusters:   []Cluster{conflict("a"), adopting("b", 1, onItsWay, awaits)},
+			waitingFor: "1 Cluster of wave canary with the release of another owner", promote: "canary", check: wantAdopts(),
+		},
+		"the wave is promoted": {
+			strategy: canary(Wave{}), requests: Requests{Promoted: "canary"},
+			clusters: []Cluster{conflict("a"), adopting("b", 1, onItsWay, awaits)}, want: "b: Update Target 7",
+			waitingFor: "1 of 1 Cluster in no wave to be ready", check: wantAdopts("b"),
+		},
+		"a release of the wave is done": {
+			strategy: canary(Wave{}),
+			clusters: []Cluster{conflict("a"), adopting("c", 0, ready, adopts), adopting("b", 1, onItsWay, awaits)},
+			want:     "b: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready", check: wantAdopts("b"),
+		},
+	} {
+		if tc.state.Revision == 0 {
+			tc.state = State{Revision: 7, Good: -1, First: true}
+		}
 		t.Run(name, tc.run)
 	}
 }

@@ -119,7 +119,9 @@
 //
 // If no Cluster is done, the wave does not pass while a Cluster is unreachable after its update, waits for a dependency
 // or has an unknown desired release. For example, two dependent HelmOps change at the same time. Then the first wave of
-// the second HelmOp always waits for the first HelmOp. Without this rule, later waves would begin before that wave.
+// the second HelmOp always waits for the first HelmOp. Without this rule, later waves would begin before that wave. The
+// same applies with the first known revision if the release of a new Cluster has another owner: it may be the release
+// of a lost child, and a user may permit the takeover in a later wave first.
 //
 // A manual wave always needs a promotion. The promotion of a later wave includes all earlier waves. A promotion has no
 // effect on a wave that is unfinished.
@@ -139,7 +141,8 @@
 //   - at least one Cluster is done; a new Cluster also counts here, but the rollout waits for new Clusters only if
 //     there are no others
 //   - the number of Clusters that are done is at least the number of Clusters that could not be updated or became
-//     unreachable after their update
+//     unreachable after their update. With the first known revision, this includes new Clusters in which HelmOp has not
+//     looked for a release yet, or has found the release of another owner: after a restore, all Clusters are new
 //
 // A HelmOp without Clusters never completes, because its revision is untested. New Clusters still get this revision.
 // Clusters that can be updated only after the completion are updated within the limits, without waves and budget.

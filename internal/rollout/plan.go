@@ -144,7 +144,8 @@ func (p *plan) budgetSpent() string {
 // isComplete reports whether nothing is left to do and enough Clusters are done. At least one Cluster must be done. At
 // least as many Clusters must be done as could not be updated or became unreachable after their update. Otherwise a
 // short network outage would complete the rollout, and most Clusters would be updated without waves and budget.
-// clusterctl move unpauses Clusters one by one, and would have the same effect. The rollout is also not complete in
+// clusterctl move unpauses Clusters one by one, and would have the same effect, as would the takeover of one release
+// after the other with the first revision after a restore. The rollout is also not complete in
 // these cases: Clusters that could not be updated are in a wave after one that needs a promotion, no desired release is
 // known, the revision is not approved, or Clusters wait for maintenance at a known time. The failure budget must
 // protect these Clusters too.
@@ -152,7 +153,7 @@ func (p *plan) isComplete() bool {
 	by := &p.total.by
 	done := by[standingDone] + by[standingJoined]
 	isDone := !p.in.Unapproved && p.total.unfinished()+by[standingDeferred] == 0 && done > 0 &&
-		done >= p.total.outdated()+p.total.unreachable() &&
+		done >= p.total.untried() &&
 		(by[standingDone] > 0 || by[standingJoining] == 0) && (p.isKnown || by[standingUnknown] == 0)
 	return isDone && !p.isBehindPromotion()
 }
@@ -191,12 +192,13 @@ func (p *plan) isPassed(wave int) bool {
 // is done and a Cluster waits for a dependency, the wave does not allow it: if several dependent HelmOps change at
 // once, later waves would begin before this wave. A wave with Clusters that became unreachable after their update does
 // not allow it, because a broken CNI has this effect. If no Cluster is done, the wave does not allow it while a Cluster
-// waits for an approval or for maintenance, or for an adoption that would change its release.
+// waits for an approval or for maintenance, or for an adoption that would change its release. The same applies if the
+// release of a new Cluster has another owner: a user may permit the takeover in a later wave first.
 func (p *plan) isSuccessful(wave int) bool {
 	by, allReachable := &p.groups[wave].by, p.groups[wave].unreachable() == 0
 	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged && allReachable
 	isEmpty := by[standingFailed]+by[standingExcused]+by[standingBlocked]+by[standingUnknown]+by[standingUnapproved]+
-		by[standingAdoptionHeld]+by[standingDeferred]+by[standingVetoed] == 0 && allReachable
+		by[standingAdoptionHeld]+by[standingConflict]+by[standingDeferred]+by[standingVetoed] == 0 && allReachable
 	return by[standingDone] > 0 || acknowledged || isEmpty
 }
 

@@ -329,9 +329,36 @@ func (j *judge) checkPhase() {
 	if !ended && after.Phase == PhaseComplete && (done == 0 || unfinished > 0) {
 		j.Errorf("complete although %d Clusters are done and %d on their way", done, unfinished)
 	}
+	if unread := j.unread(); !ended && after.Phase == PhaseComplete && done < unread {
+		j.Errorf("complete although %d Clusters are done, and HelmOp does not manage the release in %d", done, unread)
+	}
 	if (after.Phase == PhasePaused || j.isGivenUp()) && after.Reason == "" {
 		j.Error("the phase has no reason")
 	}
+}
+
+// unread counts the Clusters that may have the release of a lost child, which HelmOp does not manage yet.
+func (j *judge) unread() (n int) {
+	for i := range j.in.Clusters {
+		c := &j.in.Clusters[i]
+		switch {
+		case !j.in.State.First || !c.Selected || c.Gone || c.Deleting || c.Pin != nil:
+		case c.Child == nil && c.Paused:
+			n++
+		case j.isConflicting(c), isServable(c) && c.Child != nil && c.Child.Joined && !c.Child.Deleting &&
+			c.Child.Unread && c.Health == HealthUnreachable && !c.WasReady && c.Target != nil &&
+			c.Child.Revision == j.in.State.Revision:
+			n++
+		}
+	}
+	return n
+}
+
+// isConflicting is true for a new Cluster of the first revision with the release of another owner.
+func (j *judge) isConflicting(c *Cluster) bool {
+	return j.in.State.First && isServable(c) && c.Child != nil && c.Child.Joined && c.Child.Foreign &&
+		!c.Child.Deleting && c.Health == HealthFailed && c.Target != nil && sameContent(*c.Target, c.Child.Release) &&
+		c.Child.Revision == j.in.State.Revision
 }
 
 // isFailed reports whether the failure budget counts a Cluster as failed for the current revision, whatever the goal of
@@ -590,6 +617,9 @@ func (j *judge) checkPassed(wave int, assigned string) {
 		if (isJoined || awaits) && !c.Blocked && !c.GoalUnapproved && c.Target != nil && !c.Child.Deleting &&
 			(c.Child.AwaitsAdoption && !mayPass || c.Child.Unobserved && c.Health == HealthProgressing) {
 			j.Errorf("%s is assigned before the release of %s of wave %d is adopted", assigned, c.Name, wave)
+		}
+		if j.isConflicting(c) {
+			counting++
 		}
 		if isJoined || !isGoal && c.TargetInvalid && !c.Known {
 			continue

@@ -20,6 +20,14 @@ const (
 	// wave, but takes no slot.
 	standingUnobserved
 
+	// standingUnread is a Cluster of the first revision in which HelmOp has not looked for a release yet. The release may
+	// be of a lost child.
+	standingUnread
+
+	// standingConflict is a new Cluster of the first revision with the release of another owner, which may be a lost child
+	// of another management cluster. A user then permits the takeover.
+	standingConflict
+
 	// standingJoined is a new Cluster that has the revision and is done.
 	standingJoined
 
@@ -108,6 +116,12 @@ func (t *tally) unreachable() int {
 	return t.by[standingUnreachableAfterUpdate] + t.by[standingUnreachableAfterReady]
 }
 
+// untried returns the number of Clusters that do not show whether the revision works: they could not be updated, or
+// became unreachable after their update, or HelmOp has not managed a release in them with the first revision.
+func (t *tally) untried() int {
+	return t.outdated() + t.unreachable() + t.by[standingUnread] + t.by[standingConflict]
+}
+
 // usedSlots returns the number of used slots. Clusters that became unreachable after they were done take slots only if
 // they are more than the done Clusters: the revision may be the cause, and further updates must wait. Otherwise, enough
 // Clusters still work with the revision.
@@ -192,7 +206,11 @@ func (p *plan) move(i int, to standing) {
 
 func (p *plan) standingOf(c *Cluster) standing {
 	switch {
-	case !c.Selected || c.Gone || c.Deleting || !c.Initialized:
+	case !c.Selected || c.Gone || c.Deleting:
+		return standingOut
+	case c.Paused && p.isUnread(c):
+		return standingUnread
+	case !c.Initialized:
 		return standingOut
 	case c.Paused && c.Pin == nil && c.Child != nil && c.Child.Revision != p.goal && !p.isReturning(c) &&
 		!p.hasGoalAlready(c) && !c.Child.OfFormerCluster:
@@ -200,7 +218,7 @@ func (p *plan) standingOf(c *Cluster) standing {
 	case c.Paused:
 		return standingOut
 	case c.Child == nil && p.isNew(c):
-		return standingOut
+		return p.standNew(c, standingOut)
 	case c.Child == nil:
 		return p.standOutdated(c)
 	case c.Child.Deleting:
@@ -216,7 +234,7 @@ func (p *plan) standingOf(c *Cluster) standing {
 	case p.isUnobserved(c):
 		return standingUnobserved
 	case c.Child.Revision == p.goal && c.Child.Joined, mayAdoptLater(c) && p.hasGoalAlready(c):
-		return asNew(p.standUpdated(c, c.Child.FailedBefore))
+		return p.standNew(c, asNew(p.standUpdated(c, c.Child.FailedBefore)))
 	case c.Child.Revision == p.goal:
 		return p.standUpdated(c, c.Child.FailedBefore)
 	case p.hasGoalAlready(c):
@@ -380,6 +398,26 @@ func asNew(s standing) standing {
 	default:
 		return standingOut
 	}
+}
+
+// standNew returns the standing of a new Cluster. s is its standing if no release can be lost. A Cluster that cannot
+// get the revision does not count: it may have no release for a long time.
+func (p *plan) standNew(c *Cluster, s standing) standing {
+	switch {
+	case s != standingOut || !p.isUnread(c) || p.release(c) == nil:
+		return s
+	case c.Child != nil && c.Child.Foreign:
+		return standingConflict
+	default:
+		return standingUnread
+	}
+}
+
+// isUnread reports whether HelmOp has not read the release of a Cluster with the first revision yet, or may not take it
+// over. After a restore, this may be the release of a lost child.
+func (p *plan) isUnread(c *Cluster) bool {
+	return p.state.First && c.Pin == nil && (c.Child == nil ||
+		c.Child.Joined && !c.Child.Deleting && !c.WasReady && (c.Child.Unread || c.Child.Foreign))
 }
 
 // soaked reports whether a ready Cluster was ready for its whole soak time. If it was not, soaked schedules the next

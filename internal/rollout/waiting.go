@@ -148,6 +148,8 @@ func (p *plan) waitingForWave() (waitingFor, promote string) {
 	case tally.by[standingAdoptionHeld] > 0:
 		return fmt.Sprintf("%s%s, whose adoption would change releases", clusters(tally.by[standingAdoptionHeld]), of),
 			wave.Name
+	case tally.by[standingConflict] > 0:
+		return fmt.Sprintf("%s%s with the release of another owner", clusters(tally.by[standingConflict]), of), wave.Name
 	case tally.by[standingVetoed] > 0:
 		return vetoIn(tally, of), wave.Name
 	case tally.by[standingUnknown] > 0 && !p.isKnown:
@@ -182,7 +184,7 @@ func (p *plan) waitingForLast() string {
 		return fmt.Sprintf("%s to be ready", clusters(by[standingJoining]))
 	case by[standingUnknown] > 0 && !p.isKnown:
 		return unknownIn(&p.total, "")
-	case p.total.outdated() > 0 && p.total.outdated()+p.total.unreachable() > done:
+	case p.total.untried() > p.total.unreachable() && p.total.untried() > done:
 		return p.waitingForOutdated()
 	case p.total.unreachable() > done && done > 0:
 		return fmt.Sprintf(
@@ -214,6 +216,12 @@ func (p *plan) waitingForOutdated() string {
 	}
 	if n := by[standingAdoptionHeld]; n > 0 {
 		text += fmt.Sprintf(", %d whose adoption would change the release", n)
+	}
+	if n := by[standingConflict]; n > 0 {
+		text += fmt.Sprintf(", %d with the release of another owner", n)
+	}
+	if n := by[standingUnread]; n > 0 {
+		text += fmt.Sprintf(", %d in which HelmOp has not looked for a release yet", n)
 	}
 	return text
 }

@@ -88,6 +88,9 @@ type member struct {
 	// child shows that. unreached is true if no plan has permitted the change of such a release since the child exists.
 	foreign, observed, unreached bool
 
+	// conflicting is true if foreign is true and a user has to permit the takeover of the release.
+	conflicting bool
+
 	// retries is true if another attempt is under way when health is HealthFailed.
 	retries bool
 
@@ -225,7 +228,8 @@ func (w *world) input() Input {
 		if c.Child != nil {
 			child := *c.Child
 			child.Unobserved = (w.adopts || w.state.First) && child.Joined && !c.observed
-			child.AwaitsAdoption = c.mayNotAdopt() && c.observed
+			child.AwaitsAdoption = c.mayNotAdopt() && c.observed && !c.conflicting
+			child.Foreign, child.Unread = c.conflicting && c.observed, !c.observed || !c.reachable
 			child.HasFailures = c.health == HealthFailed
 			child.GivenUp = w.revisions[child.Revision].givenUp
 			seen.Child, seen.Own, seen.Health = &child, w.under(c, child.Revision), c.health
@@ -398,6 +402,11 @@ func (w *world) settle(c *member, faults bool) {
 		c.Child, c.pin, c.observed = nil, 0, false
 	case !c.observed && !c.Blocked:
 		c.observed = true
+	case c.conflicting && c.observed:
+		c.health, c.conflicting = HealthFailed, !w.chance(20)
+		if !c.conflicting {
+			c.health = HealthProgressing
+		}
 	case c.mayNotAdopt():
 	case w.isClosed(c) && c.waits():
 		c.deferred = true
@@ -485,6 +494,7 @@ func (w *world) restore() {
 	for _, c := range w.clusters {
 		if c.Child != nil {
 			c.Child, c.pin, c.observed, c.foreign = nil, 0, false, w.chance(70)
+			c.conflicting = c.foreign && w.chance(40)
 		}
 	}
 	if w.chance(50) {
@@ -531,6 +541,9 @@ func (w *world) calm() {
 	for _, c := range w.clusters {
 		c.reachable, c.Blocked, c.Paused, c.Initialized, c.Deleting, c.unresolved = true, false, false, true, false, false
 		c.pin, c.vetoed = 0, false
+		if c.conflicting {
+			c.conflicting, c.health = false, HealthProgressing
+		}
 		// A release is observed, adopted and then ready.
 		for range 3 {
 			w.settle(c, false)
