@@ -156,10 +156,7 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 		number = newest.Spec.Number + 1
 	}
 	// A number is never used twice, even after its revision was deleted.
-	number = max(number, scope.releasedRevision()+1)
-	if number > 1 {
-		number = max(number, requestedRevision(helmOp)+1)
-	}
+	number = max(number, scope.releasedRevision()+1, requestedRevision(helmOp)+1)
 	revision := &addonsv1.HelmOpRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: apiutil.RevisionName(helmOp.Name, number), Namespace: helmOp.Namespace, Labels: apiutil.ChildSelector(helmOp),

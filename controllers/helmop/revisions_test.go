@@ -273,8 +273,8 @@ func TestReviseReadsRevisionMissingInCache(t *testing.T) {
 }
 
 // TestOldRequestsNameNoNewRevision creates revisions of a HelmOp that has annotations of a former HelmOp of the same
-// name. No later revision may have a number in these annotations. Otherwise the annotation would promote or abort its
-// rollout.
+// name. No revision may have a number in these annotations. Otherwise the annotation would promote or abort its
+// rollout. The first revision is the first one whatever its number is.
 func TestOldRequestsNameNoNewRevision(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -283,7 +283,9 @@ func TestOldRequestsNameNoNewRevision(t *testing.T) {
 	}{
 		"no requests": {nil, []int64{1, 2, 3}},
 		"old requests": {map[string]string{addonsv1.RolloutPromoteAnnotation: "7/canary",
-			addonsv1.RolloutContinueAnnotation: "2/2", addonsv1.RolloutAbortAnnotation: "5"}, []int64{1, 8, 9}},
+			addonsv1.RolloutContinueAnnotation: "2/2", addonsv1.RolloutAbortAnnotation: "5"}, []int64{8, 9, 10}},
+		"a promotion in the first rollout": {map[string]string{addonsv1.RolloutPromoteAnnotation: "1/canary"},
+			[]int64{2, 3, 4}},
 		"malformed": {map[string]string{addonsv1.RolloutPromoteAnnotation: "canary",
 			addonsv1.RolloutContinueAnnotation: "-3", addonsv1.RolloutAbortAnnotation: "9223372036854775807"},
 			[]int64{1, 2, 3}},
@@ -299,6 +301,9 @@ func TestOldRequestsNameNoNewRevision(t *testing.T) {
 				}
 				if requests := rolloutRequests(r.helmOp, revision); requests != (rollout.Requests{}) {
 					t.Errorf("HelmOp revision %d has the requests %+v", want, requests)
+				}
+				if state := r.scope().rolloutState(); state.First != (i == 0) {
+					t.Errorf("HelmOp revision %d is the first one: %t", want, state.First)
 				}
 			}
 		})

@@ -82,8 +82,8 @@ const maxRequestedRevision = 1_000_000_000
 
 // requestedRevision returns the highest number of a HelmOp revision in the annotations with requests; 0 if there is
 // none. A revision that is created later must have a higher number, because the requests are older. For example, a
-// re-created HelmOp still has the annotations of the former HelmOp, but its numbers begin with 1 again. The first
-// revision needs no higher number: for this revision, all Clusters are new, so that no wave delays them.
+// re-created or restored HelmOp still has the annotations of the former HelmOp, but knows no revision. This also
+// applies to the first revision: waves delay the adoption of releases, and the changes of lost HelmOpReleases.
 func requestedRevision(helmOp *addonsv1.HelmOp) int64 {
 	highest := int64(0)
 	for _, annotation := range []string{addonsv1.RolloutPromoteAnnotation, addonsv1.RolloutContinueAnnotation,
