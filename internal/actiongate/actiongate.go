@@ -33,9 +33,10 @@ func AwaitsRollout(release *addonsv1.HelmOpRelease, observation model.Observatio
 // isOfLost reports whether a decision changes the release of a lost HelmOpRelease: HelmOp created this HelmOpRelease
 // after another one had installed the release. A restore without HelmOpReleases causes this for all Clusters at once. A
 // move creates HelmOpReleases with other UIDs, too, but copies the annotation. Repairs of failed, interrupted and
-// drifted releases do not wait.
+// drifted releases do not wait. A release that was up to date once is no longer lost, although its records stay the
+// same: a later change of the Cluster itself does not wait for the rollout.
 func isOfLost(release *addonsv1.HelmOpRelease, observation model.Observation, decision decide.Decision) bool {
-	if decision.State != model.StateOutOfSync && decision.State != model.StateUnmanaged {
+	if decision.State != model.StateOutOfSync && decision.State != model.StateUnmanaged || release.Status.Release != nil {
 		return false
 	}
 	record, ok := observation.Claimed()

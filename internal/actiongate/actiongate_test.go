@@ -117,6 +117,7 @@ func TestReleaseOfLostAwaitsRollout(t *testing.T) {
 		"returned":                  {reached(addonsv1.ReleaseRolloutReturned), false},
 		"without a rollout":         {func(s *scene) { s.release.Spec.Rollout = nil }, false},
 		"pinned to its revision":    {annotated(addonsv1.PinnedRevisionAnnotation, "1"), false},
+		"up to date before":         {func(s *scene) { s.release.Status.Release = &addonsv1.ReleaseObservation{} }, false},
 		"of this HelmOpRelease":     {func(s *scene) { s.record.UID = string(s.release.UID) }, false},
 		"never of a HelmOpRelease":  {func(s *scene) { s.record.UID = "" }, false},
 		"installed before a move":   {written(created.Add(time.Minute)), false},
