@@ -542,6 +542,7 @@ func TestHealthTimeoutStaysWithFailedWatch(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
 	b.objects[controllertest.Custom] = objectwatch.State{Health: health.Unknown}
+	b.spared = map[inventory.Ref]bool{controllertest.Deployment: true}
 	b.deploy(nil)
 	b.watched = objectwatch.Snapshot{Err: errors.New("watch widgets: 500")}
 	b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthUnknownReason)
@@ -552,6 +553,56 @@ func TestHealthTimeoutStaysWithFailedWatch(t *testing.T) {
 	b.watched = objectwatch.Snapshot{Synced: true}
 	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Health: health.Current}
 	b.want(b.pass(time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
+}
+
+// TestOutageDoesNotTimeOut checks that a state from before an outage of the cluster does not count for the timeout: the
+// objects may have become healthy meanwhile. After the outage, HelmOp observes the objects for a minute.
+func TestOutageDoesNotTimeOut(t *testing.T) {
+	t.Parallel()
+	for name, outage := range map[string]objectwatch.Snapshot{
+		"disconnected":                   {Err: objectwatch.ErrDisconnected},
+		"connected again, not yet lists": {},
+		"the watches fail":               {Synced: true, Err: errors.New("connection refused")},
+	} {
+		for _, wasHealthy := range []bool{false, true} {
+			during, reason, action := metav1Unknown, addonsv1.HealthProgressingReason, model.ActionRollback
+			if wasHealthy {
+				during, reason, action = report.True, addonsv1.HealthyReason, model.ActionNone
+			}
+			begin := func(t *testing.T) *healthBench {
+				b := newHealthBench(t)
+				b.deploy(nil)
+				if wasHealthy {
+					b.is(controllertest.Deployment, health.Current)
+					b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
+					b.is(controllertest.Deployment, health.InProgress)
+				}
+				b.want(b.pass(30*time.Second, during, reason), model.ActionNone)
+				b.watched = outage
+				b.want(b.pass(time.Second, during, reason), model.ActionNone)
+				b.want(b.pass(6*time.Minute, metav1Unknown, addonsv1.HealthUnknownReason), model.ActionNone)
+				b.watched = objectwatch.Snapshot{Synced: true}
+				return b
+			}
+			name := fmt.Sprintf("%s, healthy before: %t", name, wasHealthy)
+			t.Run(name+", then healthy", func(t *testing.T) {
+				t.Parallel()
+				b := begin(t)
+				b.is(controllertest.Deployment, health.Current)
+				b.want(b.pass(0, report.True, addonsv1.HealthyReason), model.ActionNone)
+			})
+			t.Run(name+", then in progress", func(t *testing.T) {
+				t.Parallel()
+				b := begin(t)
+				b.want(b.pass(0, during, reason), model.ActionNone)
+				b.want(b.pass(59*time.Second, during, reason), model.ActionNone)
+				b.want(b.pass(time.Second, report.False, addonsv1.HealthTimeoutReason), action)
+				// A timeout that was reported stays during another outage.
+				b.watched = outage
+				b.want(b.pass(6*time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
+			})
+		}
+	}
 }
 
 func TestHealthStaysWhileAPIServerRestarts(t *testing.T) {

@@ -39,7 +39,8 @@ func Summarize(objects []Object, policy Policy, past Past, now time.Time) Summar
 		past.Healthy, past.Lost, past.ProgressingSince, past.ObservedSince = true, false, time.Time{}, time.Time{}
 		return Summary{State: StateHealthy, Past: past}
 	}
-	if past.ObservedSince.IsZero() {
+	isObserved := slices.ContainsFunc(unhealthy, observed)
+	if past.ObservedSince.IsZero() || !isObserved {
 		past.ObservedSince = now
 	}
 	summary := Summary{Message: describe(unhealthy, len(objects)), Past: past}
@@ -47,6 +48,9 @@ func Summarize(objects []Object, policy Policy, past Past, now time.Time) Summar
 		summary.afterHealthy(unhealthy, policy, now)
 	} else {
 		summary.beforeHealthy(unhealthy, policy, now)
+	}
+	if !isObserved {
+		summary.Past.ObservedSince = time.Time{}
 	}
 	return summary
 }
@@ -105,8 +109,9 @@ func (p Past) Left(since time.Time, policy Policy, now time.Time) time.Duration 
 	return max(since.Add(policy.Timeout).Sub(now), p.ObservedSince.Add(min(policy.Timeout, minObserved)).Sub(now))
 }
 
-func failed(o Object) bool  { return o.Status == Failed }
-func missing(o Object) bool { return o.Status == NotFound }
+func failed(o Object) bool   { return o.Status == Failed }
+func missing(o Object) bool  { return o.Status == NotFound }
+func observed(o Object) bool { return !o.IsStale }
 
 // isBroken reports whether an object does not become healthy by waiting.
 func isBroken(o Object) bool { return failed(o) || missing(o) || o.Status == Terminating }

@@ -131,6 +131,39 @@ func TestClockAhead(t *testing.T) {
 	}
 }
 
+// TestStaleStatesDoNotTimeOut checks that a release does not time out while the states of all objects that are not
+// current are stale, and that this time is no time of observation.
+func TestStaleStatesDoNotTimeOut(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	long := now.Add(-time.Hour)
+	for name, tc := range map[string]struct {
+		past   Past
+		during State
+	}{
+		"after its deployment": {Past{DeployedAt: long, ObservedSince: long}, StateProgressing},
+		"after it was healthy": {Past{Healthy: true, ProgressingSince: long, ObservedSince: long}, StateHealthy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stale := of(Current, InProgress)
+			stale[1].IsStale = true
+			first := Summarize(stale, Policy{}, tc.past, now)
+			if first.State != tc.during || first.Past.Lost || !first.Past.ObservedSince.IsZero() {
+				t.Errorf("during an outage: %+v", first)
+			}
+			then := Summarize(of(Current, InProgress), Policy{}, first.Past, now.Add(time.Minute))
+			if then.State != tc.during || then.RequeueAfter != time.Minute {
+				t.Errorf("after an outage: %s in %s", then.State, then.RequeueAfter)
+			}
+			others := append(of(InProgress), stale...)
+			if got := Summarize(others, Policy{}, tc.past, now); got.State != StateTimedOut {
+				t.Errorf("with an observed object: %s in %s", got.State, got.RequeueAfter)
+			}
+		})
+	}
+}
+
 func TestSummarizeIgnoresDeletedJobs(t *testing.T) {
 	t.Parallel()
 	job := Object{Ref: inventory.Ref{Group: "batch", Version: "v1", Kind: "Job", Name: "j"}, Status: NotFound}

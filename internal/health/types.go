@@ -44,6 +44,8 @@ type Object struct {
 	Status Status
 	// Message is the cause, see [Checker.Check].
 	Message string
+	// IsStale is true if the object may have changed since this state was observed. Timeouts do not count this time.
+	IsStale bool
 }
 
 // State is the health of a release.
@@ -89,8 +91,8 @@ type Past struct {
 	// all objects are current.
 	ProgressingSince time.Time
 	// ObservedSince is when Summarize first got objects that are not current, since all objects were current or since the
-	// revision was deployed. It is zero if all objects are current. In contrast to the other times, the caller must not
-	// store it for another process: the clock of that process may be ahead.
+	// revision was deployed. It is zero if all objects are current, or if the states of all others are stale. In contrast
+	// to the other times, the caller must not store it for another process: the clock of that process may be ahead.
 	ObservedSince time.Time
 }
 

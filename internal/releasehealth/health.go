@@ -157,8 +157,9 @@ func (a *assessment) due(delay time.Duration) {
 }
 
 // summarize computes the health of the release from the state of its objects. A failed object counts at once, even if
-// the current state of other objects is not known. The release can become healthy only if the current state of all
-// objects is known. Also, the revision can fail and be remediated only if the current state of all objects is known.
+// the current state of other objects is not known. A timeout needs an object that is observed not to be healthy. The
+// release can become healthy only if the current state of all objects is known. Also, the revision can fail and be
+// remediated only if the current state of all objects is known.
 func (a *assessment) summarize(view objectView) {
 	release := a.release
 	status, isKnown := a.inStatus()
@@ -167,9 +168,7 @@ func (a *assessment) summarize(view objectView) {
 		Healthy: status.WasHealthy, Lost: status.Lost, ProgressingSince: status.ProgressingSince.Time,
 		ObservedSince: a.observedSince(&status, isKnown),
 	}, a.seen.Now)
-	if view.blocker == "" || !summary.Past.ObservedSince.IsZero() {
-		a.memory.observedSince = summary.Past.ObservedSince
-	}
+	a.memory.observedSince = summary.Past.ObservedSince
 	isBad := summary.State == health.StateFailed || summary.State == health.StateTimedOut
 	a.due(summary.RequeueAfter)
 	if view.blocker == "" {

@@ -93,7 +93,8 @@ func (a *assessment) observe(refs []inventory.Ref) objectView {
 		case !written.isSeen(ref, state, isWell, a.seen.Now):
 			unknown = append(unknown, ref.String()+": its last change is not observed yet")
 		default:
-			result.objects = append(result.objects, health.Object{Ref: ref, Status: state.Health, Message: state.Message})
+			result.objects = append(result.objects, health.Object{Ref: ref, Status: state.Health, Message: state.Message,
+				IsStale: a.isStale(state)})
 		}
 	}
 	switch {
@@ -106,6 +107,12 @@ func (a *assessment) observe(refs []inventory.Ref) objectView {
 			plural.Count(len(refs), "object", "objects"), unknown[0])
 	}
 	return result
+}
+
+// isStale reports whether a state may be older than a change that HelmOp could not observe, for example while the
+// cluster was unreachable. A release that is unhealthy already stays unhealthy meanwhile.
+func (a *assessment) isStale(state objectwatch.State) bool {
+	return (!state.Known || state.WatchError != nil) && !conditions.IsFalse(a.release, addonsv1.HealthyCondition)
 }
 
 // written holds the generations of objects after an action, until the watches show them. The health of an older state
@@ -177,7 +184,8 @@ func (a *assessment) addExistence(view *objectView) {
 		}
 		if !state.Exists && state.Health == health.NotFound {
 			view.missing++
-			view.objects = append(view.objects, health.Object{Ref: ref, Status: health.NotFound, Message: state.Message})
+			view.objects = append(view.objects, health.Object{Ref: ref, Status: health.NotFound, Message: state.Message,
+				IsStale: a.isStale(state)})
 		} else {
 			view.objects = append(view.objects, health.Object{Ref: ref, Status: health.Current})
 		}
