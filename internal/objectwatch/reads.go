@@ -86,6 +86,13 @@ func (c *pendingReads) readInTurn(t target) {
 	}
 }
 
+// inherit schedules the read of an object for when the read of another target is due, if it is pending.
+func (c *pendingReads) inherit(t, from target) {
+	if due, ok := c.objects.due(from); ok {
+		c.objects.set(t, due)
+	}
+}
+
 // forget drops the pending reads of a release.
 func (c *pendingReads) forget(r *release) {
 	for i := range r.objects {

@@ -136,19 +136,21 @@ func (r *release) checksHealth(ref inventory.Ref) bool {
 }
 
 // inherit copies the state of the release under its previous plan. Known states stay known if they come from the same
-// link and the same checker.
+// link and the same checker. Pending reads of the same link stay pending: the stream of a known object does not restart,
+// so it does not show again that the object has vanished.
 func (r *release) inherit(old *release) {
 	r.listRequested, r.listSoon = old.listRequested, r.listSoon && old.link != r.link
 	certain := old.link != nil && old.link == r.link && old.checker.Equal(r.checker) && old.drift == r.drift
-	known := make(map[unique.Handle[inventory.Ref]]*object, len(old.objects))
+	known := make(map[unique.Handle[inventory.Ref]]int, len(old.objects))
 	for i := range old.objects {
-		known[old.objects[i].ref] = &old.objects[i]
+		known[old.objects[i].ref] = i
 	}
 	for i := range r.objects {
-		before, ok := known[r.objects[i].ref]
+		index, ok := known[r.objects[i].ref]
 		if !ok {
 			continue
 		}
+		before := &old.objects[index]
 		if before.listed != r.objects[i].listed {
 			continue
 		}
@@ -159,6 +161,9 @@ func (r *release) inherit(old *release) {
 		}
 		r.objects[i] = after
 		r.setKnown(i, certain && before.known)
+		if old.link != nil && old.link == r.link {
+			r.link.pendingReads.inherit(target{release: r, index: i}, target{release: old, index: index})
+		}
 	}
 	if r.recordsRef != nil && old.recordsRef != nil && *r.recordsRef == *old.recordsRef {
 		r.records = old.records
