@@ -171,7 +171,8 @@ func (l *link) rest(d time.Duration) {
 func (l *link) confirmObject(t target) {
 	w := l.watcher
 	w.mu.Lock()
-	if _, ok := l.pendingReads.objects.due(t); !ok || t.release.objects[t.index].stream == nil {
+	due, ok := l.pendingReads.objects.due(t)
+	if !ok || t.release.objects[t.index].stream == nil {
 		l.pendingReads.objects.remove(t)
 		w.mu.Unlock()
 		return
@@ -188,8 +189,8 @@ func (l *link) confirmObject(t target) {
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := l.pendingReads.objects.due(t); !ok || l.ctx.Err() != nil {
-		return // the stream or the release has changed in the meantime
+	if now, ok := l.pendingReads.objects.due(t); !ok || !now.Equal(due) || l.ctx.Err() != nil {
+		return // The stream or the release has changed in the meantime, or the object has vanished again.
 	}
 	switch {
 	case err == nil:

@@ -93,3 +93,29 @@ func TestNewPlanKeepsPendingReads(t *testing.T) {
 		}
 	})
 }
+
+// TestVanishedAgainDuringRead checks that a read does not count for an object that was created and deleted again during
+// the read.
+func TestVanishedAgainDuringRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, server := startWatcher(t), newReadServer()
+		w.Follow(key("r"), connectionTo(server.respond), Plan{Objects: []inventory.Ref{hostileConfig}, Drift: true})
+		server.events <- metadataEvent("DELETED", "c", "3", `"uid":"u"`)
+		<-server.reads
+		<-time.After(time.Second)
+		server.events <- metadataEvent("ADDED", "c", "4", `"uid":"v"`)
+		server.events <- metadataEvent("DELETED", "c", "5", `"uid":"v"`)
+		synctest.Wait()
+		server.statuses <- http.StatusOK
+		select {
+		case server.statuses <- http.StatusNotFound:
+		case <-time.After(time.Hour):
+		}
+		synctest.Wait()
+		snapshot, _ := w.Look(key("r"))
+		if state := snapshot.Objects[hostileConfig]; state.Health != health.NotFound {
+			t.Errorf("the deleted object is %+v", state)
+		}
+	})
+}
