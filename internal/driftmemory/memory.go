@@ -6,6 +6,7 @@ package driftmemory
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -150,7 +151,32 @@ func (m *Memory) ToCompare(manifest []*unstructured.Unstructured,
 	return append(first, last...)
 }
 
-// Update records the result of a comparison of objects. Suspects that are not in the manifest are recorded as equal.
+var errUnmatched = errors.New("the cluster does not serve the kind, or its scope has changed after the last action")
+
+// Unmatched returns an error for each suspect that the manifest has only in another namespace. If the cluster does not
+// serve a kind, HelmOp does not know whether the kind is cluster-scoped. So the manifest may have a namespace that the
+// suspect does not have.
+func Unmatched(manifest []*unstructured.Unstructured, suspects map[inventory.Ref]bool) []*drift.ObjectError {
+	exact, anywhere := map[inventory.Ref]bool{}, map[inventory.Ref]bool{}
+	for _, ref := range inventory.FromObjects(manifest) {
+		exact[ref], anywhere[withoutNamespace(ref)] = true, true
+	}
+	var unmatched []*drift.ObjectError
+	for ref := range suspects {
+		if !exact[ref] && anywhere[withoutNamespace(ref)] {
+			unmatched = append(unmatched, &drift.ObjectError{Ref: ref, Err: errUnmatched})
+		}
+	}
+	return unmatched
+}
+
+func withoutNamespace(ref inventory.Ref) inventory.Ref {
+	ref.Namespace = ""
+	return ref
+}
+
+// Update records the result of a comparison of objects. Suspects that are neither in the manifest nor among the failed
+// ones are recorded as equal.
 func (m *Memory) Update(suspects map[inventory.Ref]bool, compared []inventory.Ref, found drift.Comparison,
 	snapshot *objectwatch.Snapshot, now time.Time,
 ) {
@@ -164,6 +190,7 @@ func (m *Memory) Update(suspects map[inventory.Ref]bool, compared []inventory.Re
 		done[ref] = true
 	}
 	for _, failed := range found.Failed {
+		delete(done, failed.Ref)
 		delete(m.compared, failed.Ref)
 		m.Uncompared.Add(failed.Ref, FingerprintOf(snapshot.Objects[failed.Ref]), failed, now)
 	}

@@ -183,6 +183,7 @@ func (p *Pass) compareSuspects(ctx context.Context, suspects map[inventory.Ref]b
 			objects := p.Memory.ToCompare(manifest, suspects)
 			compared = inventory.FromObjects(objects)
 			found, failure = drift.Compare(ctx, cluster, release, rules, objects)
+			found.Failed = append(found.Failed, driftmemory.Unmatched(manifest, suspects)...)
 		})
 	if err == nil {
 		err = failure

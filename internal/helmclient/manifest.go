@@ -24,8 +24,8 @@ import (
 // record.
 //
 // An object without a namespace gets the namespace of the release, unless its kind is cluster-scoped in the cluster. An
-// object of a kind that the cluster does not serve also gets this namespace. This is harmless: for cluster-scoped
-// objects, the namespace is ignored. If discovery of the kind's group failed, Manifest returns an error.
+// object of a kind that the cluster serves in no version also gets this namespace. For cluster-scoped objects, requests
+// ignore the namespace. If discovery of the kind's group failed, Manifest returns an error.
 //
 // The error is an [*helmerr.Error]. Its kind is [helmerr.ErrStale] if the revision does not exist.
 func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, name string,

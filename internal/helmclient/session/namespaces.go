@@ -46,9 +46,9 @@ func (s *Session) Namespaces(release string) *Namespaces {
 	return n
 }
 
-// Of returns the namespace of an object. named is the namespace in the manifest. An unknown kind counts as namespaced,
-// because most kinds are namespaced. Without its namespace, an object would not be found, but an unneeded namespace is
-// ignored.
+// Of returns the namespace of an object. named is the namespace in the manifest. All versions of a kind have the same
+// scope, so the version need not be served. An unknown kind counts as namespaced, because most kinds are namespaced.
+// Without its namespace, an object would not be found, but an unneeded namespace is ignored.
 func (n *Namespaces) Of(kind schema.GroupVersionKind, named string) string {
 	scoped, ok := n.scoped[kind]
 	if !ok {
@@ -71,6 +71,9 @@ func (n *Namespaces) lookUp(kind schema.GroupVersionKind) bool {
 		return true
 	}
 	mapping, err := n.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		mapping, err = n.mapper.RESTMapping(kind.GroupKind())
+	}
 	if err != nil {
 		if !meta.IsNoMatchError(err) {
 			n.Err = err
