@@ -4,6 +4,7 @@
 package health
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -81,7 +82,10 @@ func (c *Checker) Has(gvk schema.GroupVersionKind) bool {
 // Check returns the health of an object as it was read from a cluster. The message is the cause if the object is not
 // current; otherwise the message is empty. The message has a limited length. It contains nothing of the object except
 // reasons and messages of conditions.
-func (c *Checker) Check(obj *unstructured.Unstructured) (status Status, message string) {
+//
+// version is the version of the object in its manifest. The cluster may serve the kind only in another version. If there
+// is no check for the other version, the check for this version applies.
+func (c *Checker) Check(obj *unstructured.Unstructured, version string) (status Status, message string) {
 	// kstatus panics if an object does not have the form of its kind. Objects of custom kinds can have any form.
 	defer func() {
 		if recover() != nil {
@@ -94,7 +98,8 @@ func (c *Checker) Check(obj *unstructured.Unstructured) (status Status, message 
 	case obj.GetDeletionTimestamp() != nil:
 		return Terminating, "is being deleted"
 	}
-	if expressions := c.byKind[obj.GroupVersionKind()]; expressions != nil {
+	gvk := obj.GroupVersionKind()
+	if expressions := cmp.Or(c.byKind[gvk], c.byKind[gvk.GroupKind().WithVersion(version)]); expressions != nil {
 		status, message = expressions.evaluate(obj)
 	} else {
 		status, message = builtIn(obj)

@@ -142,13 +142,13 @@ func TestBuiltInKinds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			status, message := checker.Check(parse(t, tt.object))
+			status, message := checker.Check(parse(t, tt.object), "")
 			if status != tt.want || message != tt.message {
 				t.Errorf("got %s %q, want %s %q", status, message, tt.want, tt.message)
 			}
 		})
 	}
-	if status, _ := checker.Check(nil); status != NotFound {
+	if status, _ := checker.Check(nil, ""); status != NotFound {
 		t.Errorf("nothing is %s", status)
 	}
 }
@@ -194,7 +194,7 @@ func TestChecksOfKinds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			status, message := checker.Check(parse(t, tt.object))
+			status, message := checker.Check(parse(t, tt.object), "")
 			if status != tt.want || message != tt.message {
 				t.Errorf("got %s %q, want %s %q", status, message, tt.want, tt.message)
 			}
@@ -221,7 +221,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			checker := mustChecker(t, Check{APIVersion: "v1", Kind: "ConfigMap", Current: source})
-			status, message := checker.Check(object)
+			status, message := checker.Check(object, "")
 			if want := "its health check cannot be evaluated yet: it is too expensive"; status != InProgress ||
 				message != want {
 				t.Errorf("got %s %q", status, message)
@@ -237,7 +237,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 	}}
 	checker := mustChecker(t, Check{APIVersion: "v1", Kind: "ConfigMap",
 		Current: "self.status.conditions.filter(c, c.type == 'Part').map(c, c.status).all(s, s == 'True')"})
-	if status, message := checker.Check(large); status != Current {
+	if status, message := checker.Check(large, ""); status != Current {
 		t.Errorf("a thousand conditions are too many: %s", message)
 	}
 }
@@ -316,7 +316,7 @@ func FuzzCheck(f *testing.F) {
 		if group, ok := groups[kind]; ok {
 			obj.SetAPIVersion(group)
 		}
-		status, message := checker.Check(obj)
+		status, message := checker.Check(obj, "")
 		if status == "" || len(message) > maxMessageBytes || (status == Current) != (message == "") {
 			t.Errorf("%s %q", status, message)
 		}
@@ -345,8 +345,34 @@ func BenchmarkCheck(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				checker.Check(obj)
+				checker.Check(obj, "")
 			}
 		})
+	}
+}
+
+// TestCheckAppliesInOtherVersion checks that the check for the version in the manifest applies to an object in another
+// version, unless there is a check for the other version.
+func TestCheckAppliesInOtherVersion(t *testing.T) {
+	t.Parallel()
+	former := Check{APIVersion: "example.com/v1beta1", Kind: "Widget", Failed: "true", Current: "false"}
+	served := Check{APIVersion: "example.com/v1", Kind: "Widget", Current: "true"}
+	object := `{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}`
+	for name, tc := range map[string]struct {
+		checks  []Check
+		version string
+		want    Status
+	}{
+		"only the former version": {[]Check{former}, "v1beta1", Failed},
+		"both versions":           {[]Check{former, served}, "v1beta1", Current},
+		"a third version":         {[]Check{former}, "v1alpha1", Current},
+	} {
+		checker, err := NewChecker(tc.checks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := checker.Check(parse(t, object), tc.version); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
 	}
 }

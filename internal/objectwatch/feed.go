@@ -359,7 +359,7 @@ func (f *feed) handleEvent(frame []byte) error {
 
 // handleObject processes an object that exists.
 func (f *feed) handleObject(e *event) error {
-	if len(f.stream.targets(f.run, &e.head)) == 0 {
+	if len(f.stream.judges(f.run, &e.head)) == 0 {
 		return nil
 	}
 	obj, err := e.object(f.stream.key.mode)

@@ -178,13 +178,13 @@ func (l *link) confirmObject(t target) {
 		return
 	}
 	s := t.release.objects[t.index].stream
-	at := l.keyOfLocked(t)
+	at, j := l.keyOfLocked(t), s.judgeLocked(t)
 	w.mu.Unlock()
 
 	obj, err := l.read(s.key, at)
 	var f finding
 	if err == nil {
-		f = s.examine(obj, t.release.checker)
+		f = s.examine(obj, j)
 	}
 
 	w.mu.Lock()

@@ -173,7 +173,18 @@ func TestKindChangesScope(t *testing.T) {
 
 func TestVersionIsRemoved(t *testing.T) {
 	t.Parallel()
-	for name, plan := range map[string]Plan{"health": {Checker: checker(t)}, "drift": {Drift: true}} {
+	for name, tc := range map[string]struct {
+		plan func(group string) Plan
+		want health.Status
+	}{
+		"health": {func(string) Plan { return Plan{Checker: checker(t)} }, health.Current},
+		"drift":  {func(string) Plan { return Plan{Drift: true} }, health.Current},
+		// The check of the former version still applies.
+		"check": {func(group string) Plan {
+			return Plan{Checker: checker(t, health.Check{APIVersion: group + "/v1beta1", Kind: "Widget",
+				Failed: "self.status.phase == 'Broken'", Current: "true"})}
+		}, health.Failed},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
@@ -181,9 +192,10 @@ func TestVersionIsRemoved(t *testing.T) {
 			w.define(apiextensionsv1.ClusterScoped, "v1beta1", "v1")
 			w.create("v1", "")
 			release, ref := key("r"), w.ref("v1beta1", "")
+			plan := tc.plan(w.group)
 			plan.Objects = []inventory.Ref{ref}
 			b.watcher.Follow(release, b.conn, plan)
-			b.status(release, ref, health.Current)
+			b.status(release, ref, tc.want)
 			eventually(t, "the first request", func() bool { return b.asked(release) == 1 })
 
 			for _, version := range []string{"v1", "v1beta1"} {
@@ -199,7 +211,10 @@ func TestVersionIsRemoved(t *testing.T) {
 					})) > 0
 				})
 				w.patch(version, `{"spec":{"as":"`+version+`"}}`)
-				b.becomes(release, ref, "changed", func(s State) bool { return s.Exists && s.Fingerprint != before })
+				if state := b.becomes(release, ref, "changed",
+					func(s State) bool { return s.Exists && s.Fingerprint != before }); state.Health != tc.want {
+					t.Errorf("the object is %s in version %s", state.Health, version)
+				}
 			}
 			if err := w.in("v1beta1", "").Delete(t.Context(), "w", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)

@@ -22,8 +22,23 @@ const (
 	maxTextBytes = 512
 )
 
-// findings are the findings of the checkers about one object. The checker of Helm's records is nil.
-type findings map[*health.Checker]finding
+// judge is how a release determines the health of an object: with its checker, for the version of the object in its
+// manifest. For Helm's records, it is the zero value.
+type judge struct {
+	checker *health.Checker
+	version string
+}
+
+// judgeLocked returns the judge of a follower.
+func (s *stream) judgeLocked(t target) judge {
+	if s.key.mode == helmRecords {
+		return judge{}
+	}
+	return judge{checker: t.release.checker, version: t.release.objects[t.index].ref.Value().Version}
+}
+
+// findings are the findings of the judges about one object.
+type findings map[judge]finding
 
 // records are the fingerprints of Helm's records of one release, by the names of their Secrets.
 type records map[string]uint64
@@ -64,7 +79,7 @@ func (f *feed) collect(obj metav1.Object) {
 	if f.received.records[key] == nil {
 		f.received.records[key] = records{}
 	}
-	f.received.records[key].put(bounded(obj.GetName()), checked[nil].fingerprint)
+	f.received.records[key].put(bounded(obj.GetName()), checked[judge{}].fingerprint)
 }
 
 // replace processes a complete list at a resource version. Followed objects that are not in the list have disappeared.
@@ -107,7 +122,7 @@ func (f *feed) changed(obj metav1.Object) {
 	}
 	for _, t := range f.stream.followers[f.stream.keyOf(obj)] {
 		if f.stream.key.mode == helmRecords {
-			w.recordLocked(t.release, bounded(obj.GetName()), checked[nil].fingerprint)
+			w.recordLocked(t.release, bounded(obj.GetName()), checked[judge{}].fingerprint)
 		} else {
 			f.passLocked(t, checked)
 		}
@@ -151,39 +166,37 @@ func (f *feed) succeeded() {
 // passLocked passes the finding about an object to a release. A release that joined in the meantime has no finding: the
 // next run includes it.
 func (f *feed) passLocked(t target, checked findings) {
-	if found, ok := checked[t.release.checker]; ok {
+	if found, ok := checked[f.stream.judgeLocked(t)]; ok {
 		f.stream.link.watcher.applyLocked(t, found)
 	}
 }
 
-// check returns, for each checker of a follower, its finding about an object; nil without followers.
+// check returns, for each judge of the followers, its finding about an object; nil without followers.
 func (f *feed) check(obj metav1.Object) findings {
-	targets := f.stream.targets(f.run, obj)
-	switch {
-	case len(targets) == 0:
+	judges := f.stream.judges(f.run, obj)
+	if len(judges) == 0 {
 		return nil
-	case f.stream.key.mode == helmRecords:
-		return findings{nil: f.stream.examine(obj, nil)}
 	}
-	checked := make(findings, 1)
-	for _, t := range targets {
-		checker := t.release.checker
-		if _, ok := checked[checker]; !ok {
-			checked[checker] = f.stream.examine(obj, checker)
-		}
+	checked := make(findings, len(judges))
+	for j := range judges {
+		checked[j] = f.stream.examine(obj, j)
 	}
 	return checked
 }
 
-// targets returns a copy of the list of an object's followers.
-func (s *stream) targets(run int, obj metav1.Object) []target {
+// judges returns the judges of an object's followers.
+func (s *stream) judges(run int, obj metav1.Object) map[judge]struct{} {
 	key := s.keyOf(obj)
 	s.link.watcher.mu.Lock()
 	defer s.link.watcher.mu.Unlock()
-	if s.run != run {
+	if s.run != run || len(s.followers[key]) == 0 {
 		return nil
 	}
-	return append([]target(nil), s.followers[key]...)
+	found := make(map[judge]struct{}, 1)
+	for _, t := range s.followers[key] {
+		found[s.judgeLocked(t)] = struct{}{}
+	}
+	return found
 }
 
 // keyOf returns the key of an object in the list of followers.
@@ -194,8 +207,8 @@ func (s *stream) keyOf(obj metav1.Object) objectKey {
 	return objectKey{namespace: obj.GetNamespace(), name: obj.GetName()}
 }
 
-// examine returns the finding of a checker for one object.
-func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
+// examine returns the finding of a judge about one object.
+func (s *stream) examine(obj metav1.Object, j judge) finding {
 	if s.key.mode == listed {
 		return finding{exists: true, moveMark: markOf(obj), status: health.Current}
 	}
@@ -209,8 +222,8 @@ func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 	}
 	u, full := obj.(*unstructured.Unstructured)
 	switch {
-	case full && checker != nil:
-		f.status, f.message = checker.Check(u)
+	case full && j.checker != nil:
+		f.status, f.message = j.checker.Check(u, j.version)
 	case obj.GetDeletionTimestamp() != nil:
 		f.status, f.message = health.Terminating, "is being deleted"
 	}
