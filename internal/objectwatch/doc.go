@@ -17,7 +17,7 @@
 // fingerprint of the content. Kinds with a health rule are watched in full, other kinds by their metadata. A stream
 // ends with its last release. While all followed objects of a kind are in one namespace, the stream watches only this
 // namespace. If they are in several namespaces, and an identity may not watch the whole cluster, there is one stream
-// for each followed namespace.
+// for each followed namespace. About once an hour, HelmOp checks whether the identity may list the whole cluster again.
 //
 // # Lists
 //

@@ -232,7 +232,7 @@ func (f *feed) list(ctx context.Context) error {
 		options.ResourceVersion = "0"
 	}
 	for range maxListPages {
-		page, err := f.page(ctx, options)
+		page, err := f.page(ctx, f.namespace(), options)
 		if err != nil {
 			return err
 		}
@@ -259,21 +259,21 @@ func (f *feed) list(ctx context.Context) error {
 	return errTooManyPages
 }
 
-// page reads a page of a list.
-func (f *feed) page(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+// page reads a page of a list of a namespace, or of all namespaces.
+func (f *feed) page(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
 	key := f.stream.key
 	if key.mode == whole {
 		all, err := f.stream.link.objects()
 		if err != nil {
 			return nil, err
 		}
-		return all.Resource(key.resource).Namespace(f.namespace()).List(ctx, options)
+		return all.Resource(key.resource).Namespace(namespace).List(ctx, options)
 	}
 	all, err := f.stream.link.metadata()
 	if err != nil {
 		return nil, err
 	}
-	return all.Resource(key.resource).Namespace(f.namespace()).List(ctx, options)
+	return all.Resource(key.resource).Namespace(namespace).List(ctx, options)
 }
 
 // namespace returns the namespace of all requests; empty for all namespaces.

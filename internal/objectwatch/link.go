@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -42,8 +43,8 @@ type link struct {
 	kinds map[schema.GroupVersionKind]resource
 	// unserved are the resources that are not served although discovery named them.
 	unserved map[schema.GroupVersionResource]unserved
-	// narrow are the resources that the identity may not watch in all namespaces at once.
-	narrow map[narrowKey]struct{}
+	// narrow are the resources that the identity may not watch in all namespaces at once, with the time of the last check.
+	narrow map[narrowKey]time.Time
 
 	// largeEvents has a slot for each large event of the cluster. All links of the cluster share it.
 	largeEvents chan struct{}
@@ -57,6 +58,8 @@ type narrowKey struct {
 	mode     mode
 }
 
+func (k streamKey) narrowed() narrowKey { return narrowKey{k.resource, k.mode} }
+
 // secrets is the resource in which Helm stores its records.
 var secrets = resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
 	namespaced: true}
@@ -67,7 +70,7 @@ func newLink(w *Watcher, id linkID, conn Connection) (*link, error) {
 		watcher: w, id: id, conn: conn,
 		releases: releases{}, streams: map[streamKey]*stream{},
 		kinds: map[schema.GroupVersionKind]resource{}, unserved: map[schema.GroupVersionResource]unserved{},
-		narrow: map[narrowKey]struct{}{},
+		narrow: map[narrowKey]time.Time{},
 	}
 	config := metadata.ConfigFor(conn.Config)
 	config.GroupVersion = &schema.GroupVersion{}
@@ -177,7 +180,7 @@ func (l *link) assignOwnStreamLocked(r *release, i int, key streamKey, at object
 // streamLocked returns the stream for a key. If only single namespaces are permitted, it is the stream of the
 // namespace.
 func (l *link) streamLocked(key streamKey, namespace string) *stream {
-	if _, ok := l.narrow[narrowKey{key.resource, key.mode}]; ok {
+	if _, ok := l.narrow[key.narrowed()]; ok {
 		key.namespace = namespace
 	}
 	return l.exactLocked(key)
@@ -289,21 +292,50 @@ func (l *link) narrowLocked(s *stream) bool {
 			return false
 		}
 	}
-	l.narrow[narrowKey{s.key.resource, s.key.mode}] = struct{}{}
-	for at, targets := range maps.Clone(s.followers) {
-		narrowed := l.streamLocked(s.key, at.namespace)
+	l.narrow[s.key.narrowed()] = time.Now()
+	s.moveLocked()
+	return true
+}
+
+// widenLocked replaces the streams of single namespaces by one stream of all namespaces. s is one of them. If not all
+// namespaces are permitted, the new stream is narrowed again.
+func (l *link) widenLocked(s *stream) {
+	delete(l.narrow, s.key.narrowed())
+	if s.cancel != nil {
+		// Many streams may wait because of the limit. The new stream does not wait behind them.
+		s.cancel()
+		s.cancel = nil
+		l.begun--
+	}
+	s.moveLocked()
+	for _, other := range maps.Clone(l.streams) {
+		if other.isNarrow() && other.key.narrowed() == s.key.narrowed() {
+			other.moveLocked()
+		}
+	}
+}
+
+// isNarrow reports whether the stream is for one namespace because the identity may not watch all namespaces.
+func (s *stream) isNarrow() bool { return s.key.namespace != "" && s.key.name == "" }
+
+// moveLocked ends the stream, and moves its followers to the streams that are now for them.
+func (s *stream) moveLocked() {
+	s.clearFailureLocked()
+	for at, targets := range s.followers {
+		key := s.key
+		key.namespace = ""
+		to := s.link.streamLocked(key, at.namespace)
 		for _, t := range targets {
 			if s.key.mode == helmRecords {
-				t.release.recordsStream = narrowed
+				t.release.recordsStream = to
 			} else {
-				t.release.objects[t.index].stream = narrowed
+				t.release.objects[t.index].stream = to
 			}
-			narrowed.joinLocked(at, t, false)
+			to.joinLocked(at, t, false)
 		}
 	}
 	clear(s.followers)
 	s.endIfIdleLocked()
-	return true
 }
 
 // vanishedLocked handles an object that is not in its stream.

@@ -177,6 +177,9 @@ func (l *link) listOne(f *feed) {
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, readTimeout)
 	defer cancel()
+	if f.widen(ctx) {
+		return
+	}
 	l.wasListed(f.stream, f.list(ctx))
 }
 

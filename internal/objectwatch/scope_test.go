@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -25,10 +26,9 @@ const (
 
 // namespacedServer is an API server with hostileConfig, and with another ConfigMap in the namespace "other".
 type namespacedServer struct {
+	mu sync.Mutex
 	// refusesAll is true if requests for all namespaces are forbidden.
 	refusesAll bool
-
-	mu sync.Mutex
 	// paths are the paths of the requests.
 	paths []string
 }
@@ -51,14 +51,16 @@ func (s *namespacedServer) respond(r *http.Request) (*http.Response, error) {
 	path := r.URL.Path
 	s.mu.Lock()
 	s.paths = append(s.paths, path)
+	refusesAll := s.refusesAll
 	s.mu.Unlock()
-	if path == ofAllNamespaces && s.refusesAll {
+	if path == ofAllNamespaces && refusesAll {
 		return answer(r, http.StatusForbidden,
 			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`), nil
 	}
 	if r.URL.Query().Get("watch") == "" {
-		// The test of lists uses no list of all namespaces.
-		return answer(r, http.StatusOK, inNamespaces(path, listOf(`"continue":""`))), nil
+		begin, item, _ := strings.Cut(strings.TrimSuffix(listOf(`"continue":""`), "]}"), "[")
+		items := strings.ReplaceAll(inNamespaces(path, item), "}}{", "}},{")
+		return answer(r, http.StatusOK, begin+"["+items+"]}"), nil
 	}
 	response := answer(r, http.StatusOK, "")
 	body, events := io.Pipe()
@@ -158,4 +160,71 @@ func TestKnownObjectOfAnotherNamespace(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPermissionForAllNamespacesReturns checks that streams of single namespaces become one stream again when the
+// identity may watch all namespaces again, and that HelmOp checks this only about once an hour. One namespace has no
+// stream before, because of the limit on the number of streams.
+func TestPermissionForAllNamespacesReturns(t *testing.T) {
+	t.Parallel()
+	other := hostileConfig
+	other.Namespace = "other"
+	for name, tc := range map[string]struct {
+		plan       Plan
+		maxStreams int
+	}{
+		"watches":           {Plan{Drift: true}, maxStreams},
+		"too many watches":  {Plan{Drift: true}, 1},
+		"lists":             {Plan{ListEvery: 10 * time.Minute}, maxStreams},
+		"watches of health": {Plan{Checker: checker(t, health.Check{APIVersion: "v1", Kind: "ConfigMap", Current: "true"})}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := &namespacedServer{refusesAll: true}
+				watcher, conn := startWatcher(t), connectionTo(server.respond)
+				watcher.maxStreams = tc.maxStreams
+				for _, ref := range []inventory.Ref{hostileConfig, other} {
+					plan := tc.plan
+					plan.Objects = []inventory.Ref{ref}
+					watcher.Follow(key(ref.Namespace), conn, plan)
+				}
+				wide := func(after time.Duration) (isWide bool) {
+					<-time.After(after)
+					synctest.Wait()
+					watcher.mu.Lock()
+					defer watcher.mu.Unlock()
+					for _, l := range watcher.links[""] {
+						for key := range l.streams {
+							isWide = isWide || key.namespace == ""
+						}
+					}
+					return isWide
+				}
+				if wide(10 * time.Minute) {
+					t.Error("the streams are not narrow")
+				}
+				server.taken()
+				if wide(5 * time.Hour) {
+					t.Error("the streams are wide without permission")
+				}
+				server.mu.Lock()
+				checks := slices.DeleteFunc(server.paths, func(path string) bool { return path != ofAllNamespaces })
+				server.refusesAll = false
+				server.mu.Unlock()
+				if len(checks) < 2 || len(checks) > 5 {
+					t.Errorf("%d checks in five hours", len(checks))
+				}
+				if !wide(3 * time.Hour) {
+					t.Error("the streams stay narrow")
+				}
+				for _, ref := range []inventory.Ref{hostileConfig, other} {
+					snapshot, _ := watcher.Look(key(ref.Namespace))
+					if state := snapshot.Objects[ref]; !state.Known || !state.Exists || snapshot.Err != nil {
+						t.Errorf("%s is %+v, with error %v", ref, state, snapshot.Err)
+					}
+				}
+			})
+		})
+	}
 }

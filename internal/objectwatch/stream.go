@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
@@ -28,6 +29,8 @@ const (
 	quietPause = 2 * time.Minute
 	// memoryWait is how long a large event waits for its share of the memory.
 	memoryWait = 30 * time.Second
+	// widenAfter is the time after which HelmOp checks whether an identity may watch all namespaces again.
+	widenAfter = time.Hour
 	// steadyTime is how long a request must last before no pause follows its regular end, and before the pause after a
 	// failure is short again. So no stream sends requests more often than a failing one. Proxies often end watches after
 	// 50 or 60 seconds without events.
@@ -128,6 +131,9 @@ func (s *stream) beginLocked() {
 // goroutines: see feed.await.
 func (f *feed) follow() {
 	for f.ctx.Err() == nil {
+		if f.widen(f.ctx) {
+			return
+		}
 		f.began = time.Now()
 		err := f.advance()
 		if f.open != nil {
@@ -202,6 +208,33 @@ func (s *stream) limitLocked() string {
 		s.scope = at.namespace
 	}
 	return s.scope
+}
+
+// widen returns true if the stream of one namespace has ended because the identity may list all namespaces again. It
+// checks this before a request, about once an hour for all streams of a kind.
+func (f *feed) widen(ctx context.Context) bool {
+	s, w := f.stream, f.stream.link.watcher
+	w.mu.Lock()
+	checkedAt, ok := s.link.narrow[s.key.narrowed()]
+	isDue := ok && s.run == f.run && s.isNarrow() && time.Since(checkedAt) >= widenAfter
+	if isDue {
+		s.link.narrow[s.key.narrowed()] = time.Now()
+	}
+	w.mu.Unlock()
+	if !isDue {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if _, err := f.page(ctx, "", metav1.ListOptions{Limit: 1, LabelSelector: f.labels()}); err != nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.run == f.run {
+		s.link.widenLocked(s)
+	}
+	return s.run != f.run
 }
 
 // isWide reports whether the run, or the last list, requests all namespaces.
