@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -243,5 +245,64 @@ func TestFailureOfConnection(t *testing.T) {
 	if second, _ := w.Look(key("r")); first.Err == nil || first.ErrSince.IsZero() ||
 		!second.ErrSince.Equal(first.ErrSince) {
 		t.Errorf("got %+v, then %+v", first, second)
+	}
+}
+
+// TestErrorStaysUntilListAfterExpiry checks that a watch that begins again after an outage does not end the error if its
+// first event is that its version is too old. The states from before the outage are outdated until the next list.
+func TestErrorStaysUntilListAfterExpiry(t *testing.T) {
+	t.Parallel()
+	for name, isEvent := range map[string]bool{"as an event": true, "as the response": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
+				breaks, lists := make(chan struct{}), make(chan struct{}, 1)
+				lists <- struct{}{}
+				began := time.Now()
+				w := startWatcher(t)
+				w.Follow(key("r"), connectionTo(func(r *http.Request) (*http.Response, error) {
+					switch isList := r.URL.Query().Get("sendInitialEvents") != ""; {
+					case !isList && time.Since(began) < 6*time.Minute:
+						return answer(r, http.StatusInternalServerError, "{}"), nil
+					case !isList && isEvent:
+						return answer(r, http.StatusOK, `{"type":"ERROR","object":`+expired+"}\n"), nil
+					case !isList:
+						return answer(r, http.StatusGone, expired), nil
+					}
+					select {
+					case <-lists:
+					case <-r.Context().Done():
+						return nil, r.Context().Err()
+					}
+					response := answer(r, http.StatusOK, "")
+					body, events := io.Pipe()
+					response.Body = body
+					context.AfterFunc(r.Context(), func() { _ = events.Close() })
+					go func() {
+						_, _ = io.WriteString(events, metadataEvent("ADDED", "c", "1", `"uid":"u"`)+endOfList)
+						<-breaks
+						_ = events.Close()
+					}()
+					return response, nil
+				}), Plan{Objects: []inventory.Ref{hostileConfig}, Drift: true})
+				<-time.After(time.Second)
+				breaks <- struct{}{}
+				for time.Since(began) < 10*time.Minute {
+					<-time.After(5 * time.Second)
+					synctest.Wait()
+					if snapshot, _ := w.Look(key("r")); snapshot.Err == nil {
+						t.Fatalf("no error after %s: %+v", time.Since(began), snapshot)
+					}
+				}
+				lists <- struct{}{}
+				<-time.After(5 * time.Minute)
+				synctest.Wait()
+				if snapshot, _ := w.Look(key("r")); snapshot.Err != nil || !snapshot.Synced {
+					t.Errorf("after the list: %+v", snapshot)
+				}
+				close(breaks)
+			})
+		})
 	}
 }

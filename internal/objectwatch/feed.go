@@ -107,11 +107,11 @@ func (f *feed) advance() error {
 	return cause(ctx, f.list(ctx))
 }
 
-// restartIfExpired makes the next request a list if the error is that the last known version is too old.
+// restartIfExpired makes the next request a list if the error is that the last known version is too old. It returns the
+// error, which counts until the list: the known states may be old.
 func (f *feed) restartIfExpired(err error) error {
 	if isExpired(err) {
 		f.version, f.relist = "", true
-		return nil
 	}
 	return err
 }
