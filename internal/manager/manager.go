@@ -74,7 +74,7 @@ func Run(ctx context.Context, options *Options) error {
 	memory := planMemory(limit, options.rendering.memory.Value(), goMemoryLimit(goLimit))
 	memory.apply(goLimit)
 	memory.warn(klog.Background(), limit)
-	mgr, err := newManager(options)
+	mgr, lease, err := newManager(options)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func Run(ctx context.Context, options *Options) error {
 	if err := setupMemory(mgr, options.gcPercent); err != nil {
 		return fmt.Errorf("setting up the return of memory: %w", err)
 	}
-	return start(ctx, mgr)
+	return start(ctx, mgr, lease)
 }
 
 func newScheme() (*runtime.Scheme, error) {
@@ -111,36 +111,41 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-func newManager(options *Options) (ctrl.Manager, error) {
+// newManager returns the manager, and its lease; the lease is nil without leader election.
+func newManager(options *Options) (ctrl.Manager, *leaderLease, error) {
 	scheme, err := newScheme()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	restConfig, err := config.GetConfig()
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig of the management cluster: %w", err)
+		return nil, nil, fmt.Errorf("reading the kubeconfig of the management cluster: %w", err)
 	}
 	restConfig.QPS, restConfig.Burst = options.kubeAPIQPS, options.kubeAPIBurst
 	restConfig.UserAgent = "helmop-manager/" + version.Version
 	if err := monitoring.ObserveManagementCluster(restConfig); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	_, metricsOptions, err := flags.GetManagerOptions(options.diagnostics)
 	if err != nil {
-		return nil, fmt.Errorf("reading the diagnostics flags: %w", err)
+		return nil, nil, fmt.Errorf("reading the diagnostics flags: %w", err)
 	}
 	restored := &restoreCheck{namespace: options.namespace}
 	cached := cacheOptions(options)
 	cached.NewInformer = restored.newInformer
+	lease, lock, err := newLeaderLease(restConfig, options)
+	if err != nil {
+		return nil, nil, fmt.Errorf("setting up leader election: %w", err)
+	}
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme:                     scheme,
-		LeaderElection:             options.leaderElect,
-		LeaderElectionID:           apiutil.ShardLease(options.shard),
-		LeaderElectionNamespace:    options.leaderElectNamespace,
-		LeaseDuration:              &options.leaderElectLeaseDuration,
-		RenewDeadline:              &options.leaderElectRenewDeadline,
-		RetryPeriod:                &options.leaderElectRetryPeriod,
-		LeaderElectionResourceLock: "leases",
+		Scheme:           scheme,
+		LeaderElection:   options.leaderElect,
+		LeaderElectionID: apiutil.ShardLease(options.shard),
+		LeaseDuration:    &options.leaderElectLeaseDuration,
+		RenewDeadline:    &options.leaderElectRenewDeadline,
+		RetryPeriod:      &options.leaderElectRetryPeriod,
+
+		LeaderElectionResourceLockInterface: lease,
 		// The manager releases the lease on exit, because no work is running then. The next leader can start at once.
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &options.gracefulShutdownTimeout,
@@ -156,10 +161,12 @@ func newManager(options *Options) (ctrl.Manager, error) {
 		}},
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	// client-go still uses the old API of Events for leases.
+	lock.LockConfig.EventRecorder = mgr.GetEventRecorderFor(lock.Identity()) //nolint:staticcheck // see above
 	restored.live, restored.elected = mgr.GetAPIReader(), mgr.Elected()
-	return mgr, mgr.Add(restored)
+	return mgr, lease, mgr.Add(restored)
 }
 
 func cacheOptions(options *Options) cache.Options {

@@ -26,8 +26,9 @@ func (cachesSynced) NeedLeaderElection() bool { return false }
 
 // start runs the manager until ctx ends or it fails. controller-runtime does not return while its caches wait for their
 // first list, for example because a permission is missing. At that time, the manager has no lease and runs no
-// reconciliation, so start returns without it.
-func start(ctx context.Context, mgr ctrl.Manager) error {
+// reconciliation, so start returns without it. start also returns when the manager loses its lease while it stops.
+// Without leader election, lease is nil.
+func start(ctx context.Context, mgr ctrl.Manager, lease *leaderLease) error {
 	synced := make(cachesSynced)
 	if err := mgr.Add(synced); err != nil {
 		return fmt.Errorf("setting up the end of the manager: %w", err)
@@ -41,7 +42,7 @@ func start(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	select {
 	case <-synced:
-		return <-ended
+		return lease.await(ended)
 	default:
 		klog.FromContext(ctx).Info("Stopping before the caches of the management cluster are synced")
 		return nil

@@ -78,7 +78,7 @@ func TestManagerEndsWhileCachesWait(t *testing.T) {
 	mgr, lists := newCachingManager(t, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- start(ctx, mgr) }()
+	go func() { ended <- start(ctx, mgr, nil) }()
 	g := gomega.NewWithT(t)
 	g.Eventually(lists.Load).WithTimeout(time.Minute).Should(gomega.BeNumerically(">", 0))
 	g.Consistently(ended).WithTimeout(200 * time.Millisecond).ShouldNot(gomega.Receive())
@@ -96,7 +96,7 @@ func TestManagerEndsItsWork(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- start(ctx, mgr) }()
+	go func() { ended <- start(ctx, mgr, nil) }()
 	g := gomega.NewWithT(t)
 	g.Eventually(work.begun).WithTimeout(time.Minute).Should(gomega.BeClosed())
 	cancel()
