@@ -277,14 +277,16 @@ func nextForRollout(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(
 	return append(approval, nextForPhase(helmOp, r, on)...)
 }
 
-// nextForPhase returns what a user can do for a rollout besides an approval.
+// nextForPhase returns what a user can do for a rollout besides an approval. The commands have the HelmOp revision that
+// the user has seen: they must not apply to a newer one.
 func nextForPhase(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(string, ...string) string) []Step {
+	revision := fmt.Sprintf("--revision=%d", r.Revision)
 	switch {
 	case r.Phase == addonsv1.RolloutPhasePaused:
-		steps := []Step{{Why: "Correct the failures, then continue the rollout", Command: on("rollout continue")}}
+		steps := []Step{{Why: "Correct the failures, then continue the rollout", Command: on("rollout continue", revision)}}
 		if r.LastGoodRevision > 0 {
 			steps = append(steps, Step{Why: fmt.Sprintf("Or return to HelmOp revision %d", r.LastGoodRevision),
-				Command: on("rollout abort")})
+				Command: on("rollout abort", revision)})
 		}
 		return steps
 	case r.Phase == addonsv1.RolloutPhaseRolledBack, r.Phase == addonsv1.RolloutPhaseAborted:
@@ -296,7 +298,7 @@ func nextForPhase(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(st
 		return []Step{{Why: "Resume the paused rollout", Command: on("rollout resume")}}
 	}
 	if wave, ok := AwaitsPromotion(helmOp); ok {
-		return []Step{{Why: "Promote wave " + wave, Command: on("rollout promote", "--wave="+wave), promotes: true}}
+		return []Step{{Why: "Promote wave " + wave, Command: on("rollout promote", "--wave="+wave, revision), promotes: true}}
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func TestNext(t *testing.T) {
 		want   []string
 	}{
 		"nothing":                {nil, nil},
-		"promote":                {fleettest.Awaiting, []string{"x rollout promote h -n ns --wave=one"}},
+		"promote":                {fleettest.Awaiting, []string{"x rollout promote h -n ns --wave=one --revision=7"}},
 		"approve":                {fleettest.AwaitingApproval("abc"), []string{"x approve h -n ns"}},
 		"approved":               {fleettest.Approved, nil},
 		"nothing to approve yet": {fleettest.AwaitingApproval(""), nil},
@@ -33,10 +33,10 @@ func TestNext(t *testing.T) {
 			h.Spec.Rollout.Paused = true
 		}, []string{"x approve h -n ns", "x rollout resume h -n ns"}},
 		"paused": {fleettest.Phase(addonsv1.RolloutPhasePaused),
-			[]string{"x rollout continue h -n ns", "x rollout abort h -n ns"}},
+			[]string{"x rollout continue h -n ns --revision=7", "x rollout abort h -n ns --revision=7"}},
 		"paused without a good revision": {func(h *addonsv1.HelmOp) {
 			h.Status.Rollout.Phase, h.Status.Rollout.LastGoodRevision = addonsv1.RolloutPhasePaused, 0
-		}, []string{"x rollout continue h -n ns"}},
+		}, []string{"x rollout continue h -n ns --revision=7"}},
 		"rolled back": {fleettest.Phase(addonsv1.RolloutPhaseRolledBack), []string{"x rollout undo h -n ns --to-revision=6"}},
 		"spec.rollout.paused": {func(h *addonsv1.HelmOp) { h.Spec.Rollout.Paused = true },
 			[]string{"x rollout resume h -n ns"}},

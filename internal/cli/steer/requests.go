@@ -137,6 +137,17 @@ func currentRollout(helmOp *addonsv1.HelmOp) (*addonsv1.RolloutStatus, error) {
 	}
 }
 
+// ofRevision limits a request to the rollout of a HelmOp revision. With 0, the request applies to any rollout.
+func ofRevision(revision int64, limited request) request {
+	return func(helmOp *addonsv1.HelmOp) (string, error) {
+		if r := helmOp.Status.Rollout; r != nil && revision != 0 && r.Revision != revision {
+			return "", refuse(helmOp, "its rollout is of HelmOp revision %d, not of HelmOp revision %d; check HelmOp "+
+				"revision %d, then repeat the command with --revision=%d", r.Revision, revision, r.Revision, r.Revision)
+		}
+		return limited(helmOp)
+	}
+}
+
 func waveIndex(helmOp *addonsv1.HelmOp, name string) int {
 	if helmOp.Spec.Rollout == nil {
 		return -1

@@ -139,21 +139,30 @@ var stalledBesideRollout = map[string]bool{
 func newPromote(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	var wave string
+	var revision int64
 	cmd := s.command("promote HELMOP", "Promote a wave: the next wave begins",
 		`Promote a wave: the next wave begins. Without --wave, the command promotes the wave whose promotion the rollout waits
 for. The command sets the annotation addons.cluster.x-k8s.io/rollout-promote for the current revision.`,
 		`  kubectl helmop rollout promote calico
-  kubectl helmop rollout promote calico --wave canary --wait`, 1,
+  kubectl helmop rollout promote calico --wave canary --revision 7 --wait`, 1,
 		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
-			return s.changeTo(ctx, c, name, promote(wave), isPromoted)
+			return s.changeTo(ctx, c, name, ofRevision(revision, promote(wave)), isPromoted)
 		})
 	cmd.Flags().StringVar(&wave, "wave", "", "The wave to promote, also before it is done.")
+	addRevision(cmd, &revision)
 	return cmd
+}
+
+// addRevision adds the flag for the HelmOp revision to whose rollout a request applies.
+func addRevision(cmd *cobra.Command, revision *int64) {
+	cmd.Flags().Int64Var(revision, "revision", 0,
+		"Fail if the rollout is of another HelmOp revision, for example because a tag was moved; 0 is any HelmOp revision.")
 }
 
 func newContinue(o kube.Options) *cobra.Command {
 	s := newSteer(o)
-	return s.command("continue HELMOP", "Continue a rollout whose failure budget is spent",
+	var revision int64
+	cmd := s.command("continue HELMOP", "Continue a rollout whose failure budget is spent",
 		`Continue a rollout whose failure budget is spent. The failures so far no longer count. The command sets the
 annotation addons.cluster.x-k8s.io/rollout-continue for the current revision, and removes rollout-abort of the same
 revision.`,
@@ -163,12 +172,14 @@ revision.`,
 			if err != nil {
 				return nil, err
 			}
-			changed, err := s.change(ctx, c, name, continueRollout(last))
+			changed, err := s.change(ctx, c, name, ofRevision(revision, continueRollout(last)))
 			if err != nil {
 				return nil, err
 			}
 			return s.continueWaiter(c, changed, last), nil
 		})
+	addRevision(cmd, &revision)
+	return cmd
 }
 
 // continueWaiter waits until the manager has handled the request to continue a rollout, or the request of another user
@@ -210,13 +221,16 @@ func lastContinue(ctx context.Context, c *kube.Client, name string) (string, err
 
 func newAbort(o kube.Options) *cobra.Command {
 	s := newSteer(o)
-	return s.command("abort HELMOP", "Abort a rollout: all Clusters return to the last known good revision",
+	var revision int64
+	cmd := s.command("abort HELMOP", "Abort a rollout: all Clusters return to the last known good revision",
 		`Abort a rollout: all Clusters return to the last known good revision, and stay there until the spec changes. The
 command sets the annotation addons.cluster.x-k8s.io/rollout-abort for the current revision.`,
 		`  kubectl helmop rollout abort calico --wait`, 1,
 		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
-			return s.changeTo(ctx, c, name, abortRollout, isReturned)
+			return s.changeTo(ctx, c, name, ofRevision(revision, abortRollout), isReturned)
 		})
+	addRevision(cmd, &revision)
+	return cmd
 }
 
 func newRolloutPause(o kube.Options) *cobra.Command {
