@@ -25,7 +25,7 @@ type leaderLease struct {
 	resourcelock.Interface
 
 	// deadline is the time after the last renewal when a manager that stops must have ended. It is less than the duration
-	// of the lease.
+	// of the lease, and more than the time between two renewals with slow responses.
 	deadline time.Duration
 	// renewed is the start of the last renewal; nil if the manager never had the lease.
 	renewed atomic.Pointer[time.Time]
@@ -44,12 +44,13 @@ func newLeaderLease(config *rest.Config, options *Options) (*leaderLease, *resou
 	if lock.LeaseMeta.Namespace == "" {
 		return nil, nil, errors.New("the namespace of the lease is unknown; set --leader-elect-namespace")
 	}
-	config = rest.AddUserAgent(config, "leader-election")
+	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election") // AddUserAgent changes its argument
 	// A leader whose request gets no response must have time for another request.
 	config.Timeout = max(options.leaderElectRenewDeadline/2, time.Second)
 	leases, err := coordinationclient.NewForConfig(config)
 	lock.Client = leases
-	return &leaderLease{Interface: lock, deadline: options.leaderElectRenewDeadline}, lock, err
+	deadline := options.leaderElectLeaseDuration - options.leaderElectRetryPeriod
+	return &leaderLease{Interface: lock, deadline: deadline}, lock, err
 }
 
 // Create implements resourcelock.Interface.

@@ -139,7 +139,8 @@ func TestLeaderLease(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	options := &Options{leaderElect: true, leaderElectNamespace: "ns", shard: "a"}
-	lease, lock, err := newLeaderLease(&rest.Config{Host: server.URL}, options)
+	config := &rest.Config{Host: server.URL, UserAgent: "manager"}
+	lease, lock, err := newLeaderLease(config, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,6 +157,9 @@ func TestLeaderLease(t *testing.T) {
 	const path = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 	if want := []string{"POST " + path, "PUT " + path + "/" + name, "PUT " + path + "/" + name}; !slices.Equal(requests, want) {
 		t.Errorf("requests: %q, want %q", requests, want)
+	}
+	if config.UserAgent != "manager" || config.Timeout != 0 {
+		t.Errorf("the config of the manager has the user agent %q and the timeout %s", config.UserAgent, config.Timeout)
 	}
 	options.leaderElectNamespace = ""
 	if _, _, err := newLeaderLease(&rest.Config{}, options); err == nil {
