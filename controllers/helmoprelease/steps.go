@@ -413,7 +413,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 		r.reportRefused(p, decision)
 		p.due(cmp.Or(decision.RequeueAfter, conflictRetry))
 	default:
-		if actiongate.AwaitsRollout(release, p.observation, decision) {
+		if actiongate.AwaitsRollout(release, p.observation, p.desired, decision) {
 			releasestatus.NotReleased(release, addonsv1.AdoptionPendingReason, adoptionPending)
 			return nil, nil
 		}

@@ -17,13 +17,17 @@ import (
 
 // AwaitsRollout reports whether a decision changes a release that HelmOp has not installed for this HelmOpRelease,
 // before the rollout has reached the Cluster. The release has another owner, or was installed for a lost HelmOpRelease.
-// The HelmOp then assigns its revision again when the limits of the rollout permit it, see [apiutil.MustNotAdopt].
+// The HelmOp then assigns its revision again when the limits of the rollout permit it, see [apiutil.MustNotAdopt]. If a
+// Cluster is not new, a release of another HelmOp does not wait: a user hands it over with the labels of the Cluster.
 //
 // A Cluster that a user has pinned to its current HelmOp revision is not a part of the rollout, so its release does not
 // wait. A pin without effect does not count.
-func AwaitsRollout(release *addonsv1.HelmOpRelease, observation model.Observation, decision decide.Decision) bool {
-	if !apiutil.MustNotAdopt(release) ||
-		decision.State != model.StateForeign && !isOfLost(release, observation, decision) {
+func AwaitsRollout(release *addonsv1.HelmOpRelease, observation model.Observation, desired model.Desired,
+	decision decide.Decision,
+) bool {
+	isForeign := decision.State == model.StateForeign &&
+		(apiutil.HasJoined(release) || model.IsSameOwner(observation, desired))
+	if !apiutil.MustNotAdopt(release) || !isForeign && !isOfLost(release, observation, decision) {
 		return false
 	}
 	number, _ := apiutil.PinOf(release)

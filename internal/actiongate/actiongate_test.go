@@ -41,7 +41,7 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 		release.Spec.Rollout = tc.rollout
 		for _, action := range []model.Action{model.ActionAdopt, model.ActionUpgrade, model.ActionRecoverThenUpgrade,
 			model.ActionUninstall} {
-			if got := AwaitsRollout(release, model.Observation{}, decide.Decision{State: tc.state,
+			if got := AwaitsRollout(release, model.Observation{}, model.Desired{}, decide.Decision{State: tc.state,
 				Action: action}); got != tc.want {
 				t.Errorf("%s, %s: %t, want %t", name, action, got, tc.want)
 			}
@@ -51,15 +51,19 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 	existing := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 	existing.Spec.Rollout = assigned(addonsv1.ReleaseRolloutUpdated)
 	existing.Annotations = map[string]string{addonsv1.FirstAssignedAnnotation: controllertest.Noon.Format(time.RFC3339)}
-	if !AwaitsRollout(existing, model.Observation{}, decide.Decision{State: model.StateForeign,
-		Action: model.ActionAdopt}) {
-		t.Error("a HelmOpRelease that was created for an existing Cluster does not wait for the rollout")
+	for owner, want := range map[string]bool{"fleet.it": true, "fleet.other": false} {
+		// The release of this HelmOp may be of a lost HelmOpRelease in another management cluster.
+		observation := model.Observation{Records: []model.Record{{Owner: owner}}}
+		if got := AwaitsRollout(existing, observation, model.Desired{Owner: "fleet.it"},
+			decide.Decision{State: model.StateForeign, Action: model.ActionAdopt}); got != want {
+			t.Errorf("a HelmOpRelease for an existing Cluster waits with the release of %s: %t", owner, got)
+		}
 	}
 
 	recreated := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 	recreated.Spec.Rollout = assigned(addonsv1.ReleaseRolloutUpdated)
 	recreated.Status.ClusterRecreatedAt = metav1.Now()
-	if !AwaitsRollout(recreated, model.Observation{}, decide.Decision{State: model.StateForeign,
+	if !AwaitsRollout(recreated, model.Observation{}, model.Desired{}, decide.Decision{State: model.StateForeign,
 		Action: model.ActionAdopt}) {
 		t.Error("a re-created Cluster does not wait for the rollout")
 	}
@@ -68,7 +72,7 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 		pinned := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 		pinned.Spec.Rollout = assigned(addonsv1.ReleaseRolloutJoined)
 		pinned.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: pin}
-		if got := AwaitsRollout(pinned, model.Observation{}, decide.Decision{State: model.StateForeign,
+		if got := AwaitsRollout(pinned, model.Observation{}, model.Desired{}, decide.Decision{State: model.StateForeign,
 			Action: model.ActionAdopt}); got != want {
 			t.Errorf("a Cluster that is pinned to %q waits for the rollout: %t", pin, got)
 		}
@@ -138,7 +142,7 @@ func TestReleaseOfLostAwaitsRollout(t *testing.T) {
 		// The newest record may lack the UID: it is the record of a change by an old helm command.
 		observation := model.Observation{Records: []model.Record{{WrittenAt: created.Add(time.Hour)}, *record}}
 		decision := decide.Decision{State: s.state, Action: model.ActionUpgrade}
-		if got := AwaitsRollout(release, observation, decision); got != tc.want {
+		if got := AwaitsRollout(release, observation, model.Desired{Owner: "fleet.it"}, decision); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
 	}
