@@ -129,7 +129,8 @@ func Decide(in Input) Decision {
 		return d
 	}
 	d.Lost = max(s.Recent+unconfirmed, s.MostLost)
-	if unconfirmed == 0 || d.Lost <= d.Limit {
+	isLimitKnown := !waited || s.WaitingTotal > 0 // an earlier version of HelmOp did not store it
+	if unconfirmed == 0 || isLimitKnown && d.Lost <= d.Limit {
 		d.State = s.endWait()
 		return d
 	}

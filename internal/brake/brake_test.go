@@ -230,6 +230,14 @@ func TestDecide(t *testing.T) {
 				t.Errorf("the last of 2 begins: %+v", d)
 			}
 		},
+		"what waits does not begin because of an upgrade of HelmOp": func(t *testing.T, f *fleet) {
+			f.state, f.pending = State{WaitingSince: start}, names(0, 9)
+			for _, f.total = range []int{40, 44} {
+				if d := f.decide("", all); !d.Held {
+					t.Errorf("9 of %d begin: %+v", f.total, d)
+				}
+			}
+		},
 		"what waits does not begin because lost objects return": func(t *testing.T, f *fleet) {
 			f.pending = names(0, 6)
 			f.decide("", all)
