@@ -137,19 +137,20 @@ func (l leftRevision) appliedTo(info *resource.Info, live map[string]any) *resou
 	failed, ok := baseline.Object.DeepCopyObject().(*unstructured.Unstructured)
 	target, isSame := info.Object.(*unstructured.Unstructured)
 	if ok && isSame {
-		dropUnapplied(failed.Object, target.Object, live)
+		dropUnapplied(failed.Object, target.Object, live, false)
 		baseline.Object = failed
 	}
 	return &baseline
 }
 
 // dropUnapplied removes the fields from failed that are not in target, and that have another value in live. It compares
-// items of lists that have the same name, for example containers.
-func dropUnapplied(failed, target, live map[string]any) {
+// items of lists that have the same name, for example containers. With areAmounts, the fields are quantities.
+func dropUnapplied(failed, target, live map[string]any, areAmounts bool) {
 	for field, value := range failed {
 		wanted, isWanted := target[field]
 		if !isWanted {
-			if !contains(value, live[field]) {
+			isApplied := containsField(field, value, live[field]) || areAmounts && sameAmount(value, live[field])
+			if !isApplied {
 				delete(failed, field)
 			}
 			continue
@@ -158,12 +159,12 @@ func dropUnapplied(failed, target, live map[string]any) {
 		wantedFields, areWanted := wanted.(map[string]any)
 		if isMap && areWanted {
 			liveFields, _ := live[field].(map[string]any)
-			dropUnapplied(fields, wantedFields, liveFields)
+			dropUnapplied(fields, wantedFields, liveFields, quantityFields[field])
 		}
 		wantedItems, liveItems := itemsByName(wanted), itemsByName(live[field])
 		for name, fields := range itemsByName(value) {
 			if wantedItems[name] != nil {
-				dropUnapplied(fields, wantedItems[name], liveItems[name])
+				dropUnapplied(fields, wantedItems[name], liveItems[name], false)
 			}
 		}
 	}

@@ -23,7 +23,14 @@ func TestDropUnapplied(t *testing.T) {
 			`{"a":[{"b":1,"name":"x"},{"name":"y"},{"b":1,"name":{}}]}`},
 		"with defaults":         {`{"a":{"b":1}}`, `{}`, `{"a":{"b":1,"c":2}}`, `{"a":{"b":1}}`},
 		"a map becomes a value": {`{"a":{"b":1}}`, `{"a":1}`, `{"a":{}}`, `{"a":{"b":1}}`},
-		"missing in live":       {`{"a":{"b":1}}`, `{"a":{"c":1}}`, `{}`, `{"a":{}}`},
+		"an amount": {`{"a":[{"name":"x","r":{"limits":{"cpu":1}}}]}`, `{"a":[{"name":"x","r":{}}]}`,
+			`{"a":[{"name":"x","r":{"limits":{"cpu":"1"}}}]}`, `{"a":[{"name":"x","r":{"limits":{"cpu":1}}}]}`},
+		"one of two amounts": {`{"a":{"limits":{"cpu":1,"memory":"1Gi"}}}`, `{"a":{"limits":{"cpu":2}}}`,
+			`{"a":{"limits":{"cpu":"1","memory":"1024Mi"}}}`, `{"a":{"limits":{"cpu":1,"memory":"1Gi"}}}`},
+		"another amount": {`{"a":{"limits":{"cpu":1,"memory":"1Gi"}}}`, `{"a":{"limits":{"cpu":2}}}`,
+			`{"a":{"limits":{"cpu":"1","memory":"2Gi"}}}`, `{"a":{"limits":{"cpu":1}}}`},
+		"a limit of size": {`{"a":{"sizeLimit":"1024Mi"}}`, `{"a":{}}`, `{"a":{"sizeLimit":"1Gi"}}`, `{"a":{"sizeLimit":"1024Mi"}}`},
+		"missing in live": {`{"a":{"b":1}}`, `{"a":{"c":1}}`, `{}`, `{"a":{}}`},
 	} {
 		var contents [3]map[string]any
 		for i, text := range []string{test.failed, test.target, test.live} {
@@ -32,7 +39,7 @@ func TestDropUnapplied(t *testing.T) {
 			}
 		}
 		failed := contents[0]
-		dropUnapplied(failed, contents[1], contents[2])
+		dropUnapplied(failed, contents[1], contents[2], false)
 		if got, err := json.Marshal(failed); err != nil || string(got) != test.want {
 			t.Errorf("%s: %s, %v, want %s", name, got, err, test.want)
 		}

@@ -107,7 +107,7 @@ func contains(desired, observed any) bool {
 			return observed == nil && len(desired) == 0
 		}
 		for key, value := range desired {
-			if !contains(value, fields[key]) && (!quantityFields[key] || !sameAmounts(value, fields[key])) {
+			if !containsField(key, value, fields[key]) {
 				return false
 			}
 		}
@@ -128,6 +128,18 @@ func contains(desired, observed any) bool {
 	}
 }
 
+// containsField is contains for the values of a field. A quantity may have another format.
+func containsField(key string, desired, observed any) bool {
+	switch {
+	case contains(desired, observed):
+		return true
+	case quantityFields[key]:
+		return sameAmounts(desired, observed)
+	default:
+		return key == "sizeLimit" && sameAmount(desired, observed)
+	}
+}
+
 // sameAmounts reports whether the observed quantities include the desired quantities.
 func sameAmounts(desired, observed any) bool {
 	want, ok := desired.(map[string]any)
@@ -136,14 +148,19 @@ func sameAmounts(desired, observed any) bool {
 		return false
 	}
 	for name, amount := range want {
-		x, err := resource.ParseQuantity(fmt.Sprint(amount))
-		if err != nil {
-			return false
-		}
-		y, err := resource.ParseQuantity(fmt.Sprint(have[name]))
-		if err != nil || x.Cmp(y) != 0 {
+		if !sameAmount(amount, have[name]) {
 			return false
 		}
 	}
 	return true
+}
+
+// sameAmount reports whether two quantities are equal.
+func sameAmount(desired, observed any) bool {
+	x, err := resource.ParseQuantity(fmt.Sprint(desired))
+	if err != nil {
+		return false
+	}
+	y, err := resource.ParseQuantity(fmt.Sprint(observed))
+	return err == nil && x.Cmp(y) == 0
 }
