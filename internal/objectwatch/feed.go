@@ -51,6 +51,7 @@ const (
 
 var (
 	errTimeout      = errors.New("the cluster did not respond in time")
+	errHeldUp       = errors.New("the cluster began a watch event and did not send its rest in time")
 	errTooManyPages = fmt.Errorf("a list has more than %d pages", maxListPages)
 )
 
@@ -162,7 +163,7 @@ func (f *feed) watch(listing bool) (err error) {
 		f.succeeded()
 	}
 	opened := &openWatch{ctx: ctx, end: end,
-		events: frames{body: body, memory: f.stream.link.memory(ctx, func() { cancel(errTimeout) })}}
+		events: frames{body: body, memory: f.stream.link.memory(ctx, func() { cancel(errHeldUp) })}}
 	for f.listing {
 		if err := opened.events.next(f.handleEvent); err != nil {
 			return err
@@ -196,8 +197,8 @@ func (f *feed) resume(err error) {
 		return
 	}
 	f.open = nil
-	if isResponseError(err) {
-		err = f.restartIfExpired(cause(opened.ctx, err))
+	if err = cause(opened.ctx, err); isResponseError(err) {
+		err = f.restartIfExpired(err)
 	} else {
 		// The watch ended or broke. The next watch shows whether there is an error.
 		err = nil
@@ -212,13 +213,18 @@ func (f *feed) resume(err error) {
 func isResponseError(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) || errors.Is(err, errNoEvent) || errors.Is(err, errFrameTooLarge) ||
-		errors.Is(err, errFrameTooDense) || errors.Is(err, errFrameNoMemory)
+		errors.Is(err, errFrameTooDense) || isLate(err)
 }
 
-// cause returns why a request failed: errTimeout if its deadline has passed, otherwise the error itself.
+// isLate reports whether a watch ended because an event did not arrive in time, or found no memory. These errors come
+// after a long time, and the next watch may have the same error.
+func isLate(err error) bool { return errors.Is(err, errHeldUp) || errors.Is(err, errFrameNoMemory) }
+
+// cause returns why a request failed: errTimeout if its deadline has passed, errHeldUp if an event did not arrive in
+// time, otherwise the error itself.
 func cause(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), errTimeout) {
-		return errTimeout
+	if why := context.Cause(ctx); errors.Is(why, errTimeout) || errors.Is(why, errHeldUp) {
+		return why
 	}
 	return err
 }

@@ -61,9 +61,8 @@ type eventMemory struct {
 	owner  bytebudget.Owner
 	// large has a slot for each event of the cluster that is not small; nil if there is no limit.
 	large chan struct{}
-	// maxWait is how long an event waits for its memory, and before for its slot. abandon ends the stream if an event is
-	// not complete within twice this time after its first byte, because other events may wait for the memory. A small
-	// event also keeps a buffer.
+	// maxWait is how long an event waits for its memory. abandon ends the stream if an event is not complete within twice
+	// this time after its first byte, because other events may wait for the memory. A small event also keeps a buffer.
 	maxWait time.Duration
 	abandon func()
 }
@@ -174,9 +173,10 @@ func (f *frames) consume(buffer *bytes.Buffer, n, size int) error {
 	return nil
 }
 
-// takeSlot waits for the slot of an event that is not small, before more of the event is read.
+// takeSlot waits for the slot of an event that is not small, before more of the event is read. It waits only for a part
+// of maxWait: all slots may belong to events whose rest waits behind unread data of this event, on the same connection.
 func (f *frames) takeSlot() error {
-	ctx, cancel := context.WithTimeout(f.memory.ctx, f.memory.maxWait)
+	ctx, cancel := context.WithTimeout(f.memory.ctx, f.memory.maxWait/6)
 	defer cancel()
 	select {
 	case f.memory.large <- struct{}{}:

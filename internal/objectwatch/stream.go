@@ -152,8 +152,7 @@ func (f *feed) rest(err error) bool {
 	switch {
 	case f.ctx.Err() != nil:
 		return false
-	case isSteady && !errors.Is(err, errFrameNoMemory) && !errors.Is(err, errTimeout):
-		// These errors come late, and the next request may take the same memory.
+	case isSteady && !isLate(err) && !errors.Is(err, errTimeout):
 		f.failures = 0
 	}
 	if !f.stream.broke(f.run, err) {

@@ -97,27 +97,37 @@ func TestShortWatchesAreRare(t *testing.T) {
 	}
 }
 
-// TestUnendingEventsAreRare checks that the pauses grow if all watches of a stream begin an event that never ends. Each
-// of these watches lasts longer than a minute.
+// TestUnendingEventsAreRare checks that the pauses grow if all watches of a stream begin an event that never ends, with
+// and without a list before. Each of these watches lasts longer than a minute.
 func TestUnendingEventsAreRare(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var began []time.Time
-		watcher := startWatcher(t)
-		watcher.Follow(key("r"), connectionTo(func(r *http.Request) (*http.Response, error) {
-			began = append(began, time.Now())
-			response := answer(r, http.StatusOK, "")
-			body, events := io.Pipe()
-			response.Body = body
-			context.AfterFunc(r.Context(), func() { _ = events.CloseWithError(r.Context().Err()) })
-			go func() { _, _ = io.WriteString(events, `{"type":`) }()
-			return response, nil
-		}), Plan{Objects: []inventory.Ref{hostileConfig}, Drift: true})
-		<-time.After(time.Hour)
-		synctest.Wait()
-		last := began[len(began)-1].Sub(began[len(began)-2])
-		if pause := last - 2*memoryWait; pause < maxPause/2 || pause > 2*maxPause {
-			t.Errorf("the last of %d watches began %s after the end of the one before", len(began), pause)
-		}
-	})
+	withC := metadataEvent("ADDED", "c", "1", `"uid":"u"`)
+	for name, list := range map[string]string{"without a list": "", "after a list": withC + endOfList} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var began []time.Time
+				watcher := startWatcher(t)
+				watcher.Follow(key("r"), connectionTo(func(r *http.Request) (*http.Response, error) {
+					began = append(began, time.Now())
+					response := answer(r, http.StatusOK, "")
+					body, events := io.Pipe()
+					response.Body = body
+					context.AfterFunc(r.Context(), func() { _ = events.CloseWithError(r.Context().Err()) })
+					text := `{"type":`
+					if r.URL.Query().Get("sendInitialEvents") != "" {
+						text = list + text
+					}
+					go func() { _, _ = io.WriteString(events, text) }()
+					return response, nil
+				}), Plan{Objects: []inventory.Ref{hostileConfig}, Drift: true})
+				<-time.After(time.Hour)
+				synctest.Wait()
+				last := began[len(began)-1].Sub(began[len(began)-2])
+				if pause := last - 2*memoryWait; pause < maxPause/2 || pause > 2*maxPause {
+					t.Errorf("the last of %d watches began %s after the end of the one before", len(began), pause)
+				}
+			})
+		})
+	}
 }
