@@ -16,6 +16,7 @@ import (
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/third_party/forked/golang/netutil"
 	"k8s.io/client-go/rest"
 	clienttransport "k8s.io/client-go/transport"
 
@@ -148,7 +149,8 @@ func redirectsAway(req *http.Request, resp *http.Response) bool {
 		return false
 	}
 	target, err := req.URL.Parse(location)
-	return err != nil || target.Scheme != req.URL.Scheme || target.Host != req.URL.Host
+	return err != nil || target.Scheme != req.URL.Scheme ||
+		!strings.EqualFold(netutil.CanonicalAddr(target), netutil.CanonicalAddr(req.URL))
 }
 
 // openWatch counts an open watch until its body is closed. The data that the watch receives are signs of life.

@@ -400,7 +400,7 @@ func TestRedirectsToOtherServersAreRefused(t *testing.T) {
 	for to, want := range map[string]error{
 		other.URL: errRedirect, other.URL + "/version": errRedirect, "//" + other.Listener.Addr().String(): errRedirect,
 		strings.Replace(server.URL, "https", "http", 1): errRedirect, "https://user@%zz": errRedirect,
-		server.URL + "/version": nil, "/version": nil,
+		server.URL + "/version": nil, "/version": nil, strings.ToUpper(server.URL[:5]) + server.URL[5:] + "/version": nil,
 	} {
 		for _, accept := range []string{"", "application/json"} {
 			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
