@@ -24,7 +24,7 @@
 //
 // All data on the connection with the watches is a sign of life. After 14 seconds without data, HTTP/2 sends a ping,
 // and its answer is a sign of life, too. A probe requests the version of the API server. A probe takes place every ten
-// minutes while a watch gets bookmarks, every minute otherwise, after 16 seconds without a sign of life, and five
+// minutes while a watch gets bookmarks, every minute otherwise, after 15.5 seconds without a sign of life, and five
 // seconds after a first failure.
 //
 // After two failed probes in a row, the Cluster counts as unreachable. The controllers are notified, the link stays,

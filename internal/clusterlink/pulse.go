@@ -23,7 +23,7 @@ const (
 	// maxSilence is the time without a sign of life before an API server is probed. It is longer than pingInterval, so
 	// a server that answers pings is not probed. An unreachable Cluster is detected after maxSilence, two probes and
 	// sweepInterval: within 27 s.
-	maxSilence, sweepInterval = 16 * time.Second, time.Second
+	maxSilence, sweepInterval = 15500 * time.Millisecond, time.Second
 	// aliveInterval is the interval between probes of an API server that gives signs of life, but serves no watch. Only a
 	// request can show that the credentials are valid and that more than the HTTP layer works. The interval is shorter
 	// than the idle timeout of connections.

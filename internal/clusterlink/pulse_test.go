@@ -283,7 +283,7 @@ func inBubble(t *testing.T, test func(*testing.T)) {
 }
 
 // detection is the maximum time until an unreachable Cluster is detected. The documentation has the same value.
-const detection = 25 * time.Second
+const detection = 27 * time.Second
 
 func TestLivingAPIServerIsProbedRarely(t *testing.T) {
 	for name, test := range map[string]struct{ isHTTP2, watches bool }{
