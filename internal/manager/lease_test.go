@@ -155,7 +155,8 @@ func TestLeaderLease(t *testing.T) {
 		t.Errorf("created at %v, released at %v, renewed at %v: %v", created, released, renewed, err)
 	}
 	const path = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
-	if want := []string{"POST " + path, "PUT " + path + "/" + name, "PUT " + path + "/" + name}; !slices.Equal(requests, want) {
+	put := "PUT " + path + "/" + name
+	if want := []string{"POST " + path, put, put}; !slices.Equal(requests, want) {
 		t.Errorf("requests: %q, want %q", requests, want)
 	}
 	if config.UserAgent != "manager" || config.Timeout != 0 {

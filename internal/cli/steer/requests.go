@@ -141,8 +141,8 @@ func currentRollout(helmOp *addonsv1.HelmOp) (*addonsv1.RolloutStatus, error) {
 func ofRevision(revision int64, limited request) request {
 	return func(helmOp *addonsv1.HelmOp) (string, error) {
 		if r := helmOp.Status.Rollout; r != nil && revision != 0 && r.Revision != revision {
-			return "", refuse(helmOp, "its rollout is of HelmOp revision %d, not of HelmOp revision %d; check HelmOp "+
-				"revision %d, then repeat the command with --revision=%d", r.Revision, revision, r.Revision, r.Revision)
+			return "", refuse(helmOp, "its rollout is of HelmOp revision %d, not of HelmOp revision %d; check "+
+				"HelmOp revision %d, then repeat the command with --revision=%d", r.Revision, revision, r.Revision, r.Revision)
 		}
 		return limited(helmOp)
 	}
