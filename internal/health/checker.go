@@ -83,8 +83,8 @@ func (c *Checker) Has(gvk schema.GroupVersionKind) bool {
 // current; otherwise the message is empty. The message has a limited length. It contains nothing of the object except
 // reasons and messages of conditions.
 //
-// version is the version of the object in its manifest. The cluster may serve the kind only in another version. If there
-// is no check for the other version, the check for this version applies.
+// version is the version of the object in its manifest. The cluster may serve the kind only in another version. If
+// there is no check for the other version, the check for this version applies.
 func (c *Checker) Check(obj *unstructured.Unstructured, version string) (status Status, message string) {
 	// kstatus panics if an object does not have the form of its kind. Objects of custom kinds can have any form.
 	defer func() {

@@ -248,8 +248,8 @@ func TestFailureOfConnection(t *testing.T) {
 	}
 }
 
-// TestErrorStaysUntilListAfterExpiry checks that a watch that begins again after an outage does not end the error if its
-// first event is that its version is too old. The states from before the outage are outdated until the next list.
+// TestErrorStaysUntilListAfterExpiry checks that a watch that begins again after an outage does not end the error if
+// its first event is that its version is too old. The states from before the outage are outdated until the next list.
 func TestErrorStaysUntilListAfterExpiry(t *testing.T) {
 	t.Parallel()
 	for name, isEvent := range map[string]bool{"as an event": true, "as the response": false} {

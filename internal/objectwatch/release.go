@@ -136,8 +136,8 @@ func (r *release) checksHealth(ref inventory.Ref) bool {
 }
 
 // inherit copies the state of the release under its previous plan. Known states stay known if they come from the same
-// link and the same checker. Pending reads of the same link stay pending: the stream of a known object does not restart,
-// so it does not show again that the object has vanished.
+// link and the same checker. Pending reads of the same link stay pending: the stream of a known object does not
+// restart, so it does not show again that the object has vanished.
 func (r *release) inherit(old *release) {
 	r.listRequested, r.listSoon = old.listRequested, r.listSoon && old.link != r.link
 	certain := old.link != nil && old.link == r.link && old.checker.Equal(r.checker) && old.drift == r.drift
