@@ -136,7 +136,7 @@ func TestHealthChecks(t *testing.T) {
 				"status: {conditions: [{type: Degraded, status: 'False'}, {type: Ready, status: 'True'}]}":    health.Current,
 			} {
 				u := parse(t, status, []byte(object+status))
-				if got, message := checker.Check(u); got != want {
+				if got, message := checker.Check(u, u.GroupVersionKind().Version); got != want {
 					t.Errorf("%s: %v (%s), want %v", status, got, message, want)
 				}
 			}
