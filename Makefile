@@ -103,25 +103,27 @@ demo: ## Three Clusters, an OCI registry and HelmOp on this machine; stop with C
 # Packages whose own code starts goroutines or guards state run with the race detector, which takes five times the CPU
 # time. All others run without it. Of the first group, long tests without concurrency also run without it: SKIP_RACE,
 # and all but two cases of each table of package sample. Tests that make a process run out of memory run without it,
-# too, because the process would end in another way.
-RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/helmoprelease ./internal/actionprogress \
-	./internal/artifacts ./internal/async ./internal/attempts ./internal/bundle ./internal/bytebudget \
-	./internal/bytelru ./internal/celexpr ./internal/cli ./internal/cli/fleet ./internal/cli/kube \
-	./internal/cli/steer ./internal/cli/support ./internal/clusterlink ./internal/clustermove ./internal/clusterview \
-	./internal/compact ./internal/drift ./internal/driftmemory ./internal/fairshare ./internal/helmclient \
-	./internal/helmclient/actionmemory ./internal/helmclient/connections ./internal/helmclient/manifests ./internal/helmclient/records \
-	./internal/kindcache ./internal/memory ./internal/objectwatch ./internal/oci ./internal/oci/credentials \
-	./internal/oci/endpoint ./internal/oci/flight ./internal/oci/store ./internal/oci/transport \
-	./internal/oci/verification ./internal/ownwrites ./internal/preview ./internal/queue ./internal/recordreads \
-	./internal/recordstorage ./internal/references ./internal/releasememory ./internal/render ./internal/report \
-	./internal/requeue ./internal/resolution ./internal/rolloutstate ./internal/runningactions ./internal/selection \
-	./internal/sandbox ./internal/sharding ./internal/slots ./internal/templating \
-	./internal/ui ./internal/watches ./hack/cmd/testrun ./test/testbed/apiserver ./test/testbed/cutproxy \
-	./test/testbed/otlp ./test/testbed/process ./test/testbed/registry
+# too, because the process would end in another way. Packages whose tests take long come first in each list, so that
+# both cores have work until the end.
+RACE := ./internal/helmclient ./internal/objectwatch ./internal/cli/fleet ./controllers/helmoprelease \
+	./controllers/cluster ./controllers/helmop ./hack/cmd/testrun ./internal/actionprogress ./internal/artifacts \
+	./internal/async ./internal/attempts ./internal/bundle ./internal/bytebudget ./internal/bytelru ./internal/celexpr \
+	./internal/cli ./internal/cli/bill ./internal/cli/kube ./internal/cli/migrate ./internal/cli/steer \
+	./internal/cli/support ./internal/clusterlink ./internal/clustermove ./internal/clusterview ./internal/compact \
+	./internal/drift ./internal/helmclient/actionmemory ./internal/helmclient/connections \
+	./internal/helmclient/manifests ./internal/helmclient/records ./internal/kindcache ./internal/manager \
+	./internal/memory ./internal/oci ./internal/oci/cloud ./internal/oci/credentials ./internal/oci/endpoint \
+	./internal/oci/flight ./internal/oci/store ./internal/oci/transport ./internal/oci/verification \
+	./internal/ownwrites ./internal/preflight ./internal/preview ./internal/queue ./internal/recordreads \
+	./internal/recordstorage ./internal/redaction ./internal/render ./internal/report ./internal/resolution \
+	./internal/runningactions ./internal/sandbox ./internal/selection ./internal/slots ./internal/templating \
+	./internal/ui ./internal/watches ./test/testbed/apiserver ./test/testbed/cutproxy ./test/testbed/otlp \
+	./test/testbed/process ./test/testbed/registry
 SKIP_RACE := ^Test(Bootstrap|CodecIsBounded|PackValues|UpdateReservesMemory|IntegrationBig|IntegrationFaultManyObjects|KustomizationLimits|KustomizeFetchesNothing|GzipBombs|TextBombs|Limits\b|PreviewOfManyClusters|RevisionsAreBoundedInBytes)
 CUT := ^Test(Integration)?(Store)?(Cut|HandOver)
 SPLIT = $(shell grep -lE '^func $(SKIP_RACE:^%=%)' $(wildcard $(RACE:%=%/*_test.go)) | xargs -n 1 dirname | sort -u)
-PLAIN = $(shell go list ./... | grep -v -x -F -f <(go list $(RACE) ./test/e2e))
+LONG := $(MODULE)/test/packaging $(MODULE)/test/testbed $(MODULE)/test/docs
+PLAIN = $(LONG) $(filter-out $(LONG),$(shell go list ./... | grep -v -x -F -f <(go list $(RACE) ./test/e2e)))
 
 # The flags of tests with the race detector. With CGO_ENABLED=1, kustomize can load plugins written in Go. The import of
 # plugin would make Go link each program with the linker of C, and keep all exported methods. HelmOp is built with

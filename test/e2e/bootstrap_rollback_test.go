@@ -53,8 +53,7 @@ func brokenProviders() []brokenProvider {
 // upgrade is rolled back.
 func (s *bootstrapScenario) keepsOldVersion(broken brokenProvider) {
 	provider := s.helmOp(providerHelmOp)
-	update(s.scenario, provider,
-		func(h *addonsv1.HelmOp) { h.Spec.Health.Timeout = &metav1.Duration{Duration: providerTimeout} })
+	s.setProviderTimeout(&metav1.Duration{Duration: providerTimeout})
 	old, starts := s.kubelet.PIDs(secondImage)
 	s.Expect(old).To(gomega.HaveLen(1))
 	leader := s.leader()
@@ -71,6 +70,12 @@ func (s *bootstrapScenario) keepsOldVersion(broken brokenProvider) {
 	s.Expect(now).To(gomega.Equal(old), "the old manager was never stopped")
 	s.Expect(startsNow).To(gomega.Equal(starts))
 	s.Expect(s.leader()).To(gomega.Equal(leader), "the old manager kept the lease")
+}
+
+// setProviderTimeout sets how long a new version may take to become ready; nil is the default.
+func (s *bootstrapScenario) setProviderTimeout(timeout *metav1.Duration) {
+	s.Helper()
+	update(s.scenario, s.helmOp(providerHelmOp), func(h *addonsv1.HelmOp) { h.Spec.Health.Timeout = timeout })
 }
 
 // rolledBack reports whether an upgrade to an artifact was rolled back.

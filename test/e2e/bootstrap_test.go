@@ -41,7 +41,7 @@ const (
 	stateHelmOp       = "cluster-state"
 	stateRepository   = "fleet"
 	stateNamespace    = "team-a"
-	providerTimeout   = 20 * time.Second
+	providerTimeout   = 8 * time.Second
 	extraKey          = "example.com/extra"
 	bootstrapInterval = "1s"
 )
@@ -316,6 +316,7 @@ func TestBootstrap(t *testing.T) {
 		s.step(broken.step, func(s *bootstrapScenario) { s.keepsOldVersion(broken) })
 	}
 	s.step("a run with another image replaces the version", func(s *bootstrapScenario) {
+		s.setProviderTimeout(nil)
 		result := s.bootstrap("--image", firstImage)
 		s.Expect(result.Provider.Pushed).To(gomega.BeTrue(), "the tag is moved")
 		s.eventuallyImage(firstImage)

@@ -82,10 +82,10 @@ func slowValues(text string, hooks ...any) *apiextensionsv1.JSON {
 	return rawJSON(map[string]any{"greeting": text, "hooks": append([]any{}, hooks...)})
 }
 
-// killedDuringInstall expects exactly one revision.
+// killedDuringInstall expects exactly one revision. The next manager waits until the lease of the killed one expires.
 func (k *slowRelease) killedDuringInstall() {
 	held := k.eventuallyHeld("1 pending-install")
-	k.kill()
+	k.scenario.must(k.manager().Kill())
 	k.restart(held)
 	k.eventuallyReleased(k.helmOp, slowNamespace, k.helmOp.Name, 1)
 	k.eventuallyRevisions(slowNamespace, k.helmOp.Name, "1 deployed")
@@ -183,12 +183,18 @@ func (w *workload) killedDuringRendering() {
 	s.eventuallyGone(helmOp)
 }
 
-// replaceManager kills the running manager and starts another one, which becomes the leader at once.
-func (s *scenario) replaceManager() {
+// killManager kills the manager that was started last, and deletes its lease.
+func (s *scenario) killManager() {
 	s.Helper()
 	managers := s.env.Managers()
 	s.must(managers[len(managers)-1].Kill())
 	s.remove(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: environment.Namespace, Name: leaseName}})
+}
+
+// replaceManager kills the running manager and starts another one, which becomes the leader at once.
+func (s *scenario) replaceManager() {
+	s.Helper()
+	s.killManager()
 	_, err := s.env.StartManager(s.Context())
 	s.must(err)
 }
@@ -274,9 +280,10 @@ func (k *slowRelease) manager() *environment.Manager {
 	return managers[len(managers)-1]
 }
 
+// kill kills the manager, and deletes its lease, so that the next one becomes the leader at once.
 func (k *slowRelease) kill() {
 	k.scenario.Helper()
-	k.scenario.must(k.manager().Kill())
+	k.scenario.killManager()
 }
 
 func (k *slowRelease) start() {

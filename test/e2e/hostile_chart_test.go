@@ -32,7 +32,7 @@ func largeValues(h *addonsv1.HelmOp) {
 // The manager survives, each release names the place and the limit that it exceeded, and another tenant's release is
 // installed and upgraded meanwhile. The manager's memory stays bounded.
 func TestHostileChart(t *testing.T) {
-	begin(t)
+	beginFirst(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{"--memory-limit=" + memoryLimit}})
 	s, other := newScenarioIn(t, env), newScenarioIn(t, env)
 	s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})

@@ -28,7 +28,7 @@ import (
 var fleetReleases = map[string]string{"hello": "hello", "other": "greeter", "late": "late"}
 
 // fleetInterruption is how long a command waits that cannot end because the agents are stopped.
-const fleetInterruption = 20 * time.Second
+const fleetInterruption = 8 * time.Second
 
 // fleetUnderTest is Fleet, or a simulation.
 type fleetUnderTest interface {
