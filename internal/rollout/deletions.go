@@ -124,13 +124,7 @@ func isStuck(c *Cluster) bool {
 	return c.Selected && (c.Health == HealthFailed || c.Health == HealthUnreachable && !c.Child.Replaced)
 }
 
-func (d *deletions) group(c *Cluster) int {
-	last := len(d.groups) - 1
-	if c.Wave < 0 || c.Wave > last {
-		return last
-	}
-	return c.Wave
-}
+func (d *deletions) group(c *Cluster) int { return groupOf(c, len(d.groups)-1) }
 
 // hasRoom reports whether the limits allow one more deletion.
 func (d *deletions) hasRoom(c *Cluster) bool {
