@@ -24,8 +24,10 @@ import (
 )
 
 const (
-	// busyIdle is the idle timeout of the busy connection.
-	busyIdle = 20 * time.Second
+	// busyIdle is the idle timeout of the busy connection. busyPing is the time without received data after which a
+	// response that is awaited counts as late, and a ping is sent. The HTTP/2 client keeps the memory of a connection
+	// for busyPing after it was closed.
+	busyIdle, busyPing = 10 * time.Second, 10 * time.Second
 	// dialTimeout, keepAlive and handshakeTimeout are the values of client-go.
 	dialTimeout, keepAlive, handshakeTimeout = 30 * time.Second, 30 * time.Second, 10 * time.Second
 	// maxHeaderBytes is the maximum size of the headers of a response. API servers send about 1 kB.
@@ -96,7 +98,7 @@ func newConnections(settings *clienttransport.Config, refuseLocal bool, signs *p
 	r.steady.HTTP2.MaxReceiveBufferPerStream, r.busy.HTTP2.MaxReceiveBufferPerStream = steadyBuffer, busyBuffer
 	r.steady.HTTP2.MaxReceiveBufferPerConnection = steadyBuffers
 	r.steady.HTTP2.SendPingTimeout, r.steady.HTTP2.PingTimeout = pingInterval, pingTimeout
-	r.busy.IdleConnTimeout = busyIdle
+	r.busy.IdleConnTimeout, r.busy.HTTP2.SendPingTimeout = busyIdle, busyPing
 	return r, nil
 }
 

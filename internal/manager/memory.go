@@ -5,6 +5,7 @@ package manager
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -36,9 +37,14 @@ const (
 	// reads all releases again, and collections would take two fifths of its CPU time.
 	startGarbage = 64 << 20
 
-	// restTicks is the number of intervals without a burst after which the work is over. Connections of actions end 20
-	// seconds after the action.
+	// restTicks is the number of intervals without a burst after which the work is over. The memory of the connections of
+	// actions is free 20 seconds after the action.
 	restTicks = 5
+
+	// laterTicks is the number of further intervals without a burst after which memory is returned again: watches that
+	// began during the burst have received their first events by then, and objects that were kept for a minute are
+	// garbage.
+	laterTicks = 15
 )
 
 // memoryReturner returns memory to the system after a burst of work, such as the upgrade of a whole fleet. Go alone
@@ -64,8 +70,10 @@ func setupMemory(mgr ctrl.Manager, gcPercent int) error {
 	})
 }
 
-// giveBack returns the memory that a burst has needed: the free heap, and the pages of the program.
+// giveBack returns the memory that a burst has needed: the free heap, parts of stacks, and the pages of the program. A
+// stack that is too large is halved by each garbage collection.
 func giveBack(log logr.Logger) {
+	runtime.GC()
 	debug.FreeOSMemory()
 	if err := returnProgram(); err != nil {
 		log.V(1).Info("Cannot return the pages of the program to the system", "reason", err.Error())
@@ -77,7 +85,7 @@ func (m *memoryReturner) Start(ctx context.Context) error {
 	ticker := time.NewTicker(m.interval)
 	defer ticker.Stop()
 	// The start fills the caches. The first turn sets the percentage, because Run starts with another one.
-	b, current, elected := burst{rest: restTicks, isStart: true}, 0, m.elected
+	b, current, elected := burst{rest: restTicks, later: laterTicks, isStart: true}, 0, m.elected
 	for {
 		allocated, live := m.read()
 		isOver := b.isOver(allocated, live)
@@ -93,7 +101,7 @@ func (m *memoryReturner) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-elected:
-			b.rest, b.isStart, elected = restTicks, true, nil
+			b.rest, b.later, b.isStart, elected = restTicks, laterTicks, true, nil
 		case <-ticker.C:
 		}
 	}
@@ -110,25 +118,31 @@ type burst struct {
 	// rest is the number of further intervals without a burst after which the burst is over. It is 0 if there was no
 	// burst, or if its memory was returned.
 	rest int
+	// later is the number of further intervals after which memory is returned again; 0 if this is done.
+	later int
 	// isStart is true until the work after the start of the process is over.
 	isStart bool
 }
 
-// isOver returns true once for each burst, when the burst is over. The arguments are the bytes allocated since the
-// start, and the bytes in use.
+// isOver returns true twice for each burst: when the burst is over, and laterTicks later. The arguments are the bytes
+// allocated since the start, and the bytes in use.
 func (b *burst) isOver(allocated, live uint64) bool {
 	recent := allocated - b.allocated
 	b.allocated = allocated
 	switch {
 	case recent > max(live/burstShare, minBurst):
-		b.rest = restTicks
+		b.rest, b.later = restTicks, laterTicks
 		return false
-	case b.rest == 0:
+	case b.rest > 0:
+		b.rest--
+		b.isStart = b.isStart && b.rest > 0
+		return b.rest == 0
+	case b.later > 0:
+		b.later--
+		return b.later == 0
+	default:
 		return false
 	}
-	b.rest--
-	b.isStart = b.isStart && b.rest > 0
-	return b.rest == 0
 }
 
 // percent returns the growth of the heap that starts a collection, in percent of the bytes in use. configured is the

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestBurstIsOverOnce(t *testing.T) {
+func TestBurstIsOver(t *testing.T) {
 	t.Parallel()
 	const mebi, live = 1 << 20, 100 << 20
 	tests := map[string]struct {
@@ -24,6 +24,10 @@ func TestBurstIsOverOnce(t *testing.T) {
 		"one burst after the other":  {allocations: []uint64{500, 0, 0, 0, 0, 0, 0, 500, 0, 0, 0, 0, 0}, over: []int{5, 12}},
 		"work that never ends":       {allocations: []uint64{500, 300, 300, 300, 300, 300, 300, 300, 300}},
 		"the start fills the caches": {allocations: []uint64{100, 0, 0, 0, 0, 0}, over: []int{5}},
+		"a long rest": {allocations: append([]uint64{500}, make([]uint64, 60)...),
+			over: []int{restTicks, restTicks + laterTicks}},
+		"work before the second return": {allocations: slices.Concat([]uint64{500}, make([]uint64, restTicks+1),
+			[]uint64{500}, make([]uint64, restTicks)), over: []int{restTicks, restTicks + 2 + restTicks}},
 	}
 	for name, tc := range tests {
 		var b burst

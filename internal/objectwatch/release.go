@@ -53,7 +53,7 @@ type release struct {
 
 // object is the state of one object. Its texts are shared between releases and clusters.
 type object struct {
-	ref         unique.Handle[inventory.Ref]
+	ref         sharedRef
 	fingerprint uint64
 	uid         types.UID
 	generation  int64
@@ -71,6 +71,26 @@ type object struct {
 	moveMark MoveMark
 	// healthChecked is true if the health of the object is followed. listed is true if only its existence is followed.
 	healthChecked, listed bool
+}
+
+// sharedRef is a reference whose texts are shared. The namespace is separate: it often contains the name of the Cluster,
+// while the rest is the same in all Clusters.
+type sharedRef struct {
+	object    unique.Handle[inventory.Ref]
+	namespace unique.Handle[string]
+}
+
+func shareRef(ref inventory.Ref) sharedRef {
+	namespace := unique.Make(ref.Namespace)
+	ref.Namespace = ""
+	return sharedRef{object: unique.Make(ref), namespace: namespace}
+}
+
+// Value returns the reference.
+func (s sharedRef) Value() inventory.Ref {
+	ref := s.object.Value()
+	ref.Namespace = s.namespace.Value()
+	return ref
 }
 
 // finding is an observed state of an object.
@@ -113,7 +133,7 @@ func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
 	r.unknown += len(refs)
 	for i, ref := range refs {
 		healthChecked := r.checksHealth(ref)
-		o := object{healthChecked: healthChecked, listed: !healthChecked && !plan.Drift, ref: unique.Make(ref),
+		o := object{healthChecked: healthChecked, listed: !healthChecked && !plan.Drift, ref: shareRef(ref),
 			status: unique.Make(health.Unknown), message: unique.Make(""), manager: unique.Make(""),
 			deletedWith: unique.Make("")}
 		switch {
@@ -141,7 +161,7 @@ func (r *release) checksHealth(ref inventory.Ref) bool {
 func (r *release) inherit(old *release) {
 	r.listRequested, r.listSoon = old.listRequested, r.listSoon && old.link != r.link
 	certain := old.link != nil && old.link == r.link && old.checker.Equal(r.checker) && old.drift == r.drift
-	known := make(map[unique.Handle[inventory.Ref]]int, len(old.objects))
+	known := make(map[sharedRef]int, len(old.objects))
 	for i := range old.objects {
 		known[old.objects[i].ref] = i
 	}
