@@ -158,7 +158,7 @@ func (t *troubles) round(ctx context.Context, round int, where surroundings) err
 	var helmOps []world.HelmOp
 	for _, chart := range t.charts {
 		helmOps = append(helmOps, world.HelmOp{
-			Namespace: where.namespace, Name: fmt.Sprintf("%s-%d", chart.Name, round),
+			Namespace: where.namespace, Name: fmt.Sprintf("%s-%d-%d", chart.Name, round, where.mode),
 			Groups: []string{healthyGroup, troubledGroup}, Chart: chart.Name, Tag: chart.Version,
 			ReleaseNamespace: fmt.Sprintf("trouble-%d-%d-{cluster}-{chart}", round, where.mode), Orphan: true,
 		})
