@@ -3,8 +3,6 @@
 
 package rollout
 
-import "time"
-
 func (p *plan) standingOf(c *Cluster) standing {
 	switch {
 	case !c.Selected || c.Gone || c.Deleting:
