@@ -25,10 +25,10 @@
 //   - helmerr: errors, their kinds, and the removal of values from error texts
 //   - records: Helm's release records in a cluster
 //   - connections: connections to clusters, and the kinds that clusters serve
+//   - manifests: manifests as texts: parsed, and cached
 //   - apply: objects of a manifest
 //   - crds: the folder crds of a chart
 //   - adoption: the comparison of a record with the rendering of HelmOp
-//   - manifests: the cache of manifests
 //   - session: Helm, connected with one release for one action or read
 //   - dryrun: the changes that an action would make; changes nothing
 //   - verbs: the actions

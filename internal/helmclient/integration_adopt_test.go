@@ -18,10 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
@@ -44,7 +44,7 @@ func adoptable() *chart.Chart {
 type marker struct{ labels, annotations map[string]string }
 
 func (m marker) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
-	objects, err := apply.Decode(nil, rendered.String())
+	objects, err := manifests.Decode(nil, rendered.String())
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -60,7 +59,7 @@ func (c *Client) manifest(s *session.Session, key manifests.Key, revision int) (
 		text = record.Manifest
 		c.manifests.Put(key, revision, text)
 	}
-	objects, err := apply.Decode(s.Memory, text)
+	objects, err := manifests.Decode(s.Memory, text)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
@@ -36,7 +36,7 @@ func TestParsesReserveMemory(t *testing.T) {
 	}
 	for name, parse := range map[string]func(lease *actionmemory.Lease, manifest string) error{
 		"decode": func(lease *actionmemory.Lease, manifest string) error {
-			_, err := apply.Decode(lease, manifest)
+			_, err := manifests.Decode(lease, manifest)
 			return err
 		},
 		"build": func(lease *actionmemory.Lease, manifest string) error {

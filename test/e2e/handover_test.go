@@ -20,7 +20,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	objectdrift "github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
@@ -214,7 +214,7 @@ func (w *workload) expectInstalled(user *helmUser, helmOp *addonsv1.HelmOp) {
 	deployed, err := user.config.Releases.Deployed(name)
 	s.must(err)
 	s.Expect(deployed.Config).To(gomega.HaveKeyWithValue("greeting", helmOp.Name))
-	objects, err := apply.Decode(nil, deployed.Manifest)
+	objects, err := manifests.Decode(nil, deployed.Manifest)
 	s.must(err)
 	cluster := objectdrift.Cluster{Config: w.server.RESTConfig(), Mapper: w.RESTMapper()}
 	found, err := objectdrift.Compare(s.Context(), cluster,

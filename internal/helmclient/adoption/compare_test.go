@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 )
 
 const (
@@ -54,7 +54,7 @@ func hook(change func(*release.Hook)) func(*Content) {
 
 // decode has no bound of memory.
 func decode(manifest string) ([]*unstructured.Unstructured, error) {
-	return apply.Decode(nil, manifest)
+	return manifests.Decode(nil, manifest)
 }
 
 func TestCompare(t *testing.T) {

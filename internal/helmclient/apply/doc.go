@@ -12,7 +12,6 @@
 //   - With the option force, it replaces objects that the cluster refuses to change (force.go).
 //   - It ends an action whose record no longer exists (stop.go).
 //   - Its waits for hooks end when the action is stopped (hooks.go).
-//   - It parses large manifests within a share of the memory for all parses (parsing.go).
 //   - It finds the objects that failed revisions left behind (leftovers.go).
 //
 // The package does not decide which manifest is applied, and it writes no records. Callers create one [Client] for each

@@ -25,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/notserved"
@@ -41,7 +42,7 @@ type Client struct {
 	Ctx     context.Context
 	Clients *connections.Getter
 	// Seen holds the manifests of records that were read.
-	Seen *RecordedManifests
+	Seen *manifests.Recorded
 	// Lenient skips objects and hooks of kinds that the cluster no longer serves, for an uninstallation.
 	Lenient bool
 	// Owner is the release of the action.
@@ -103,7 +104,7 @@ func NewClient(ctx context.Context, clients *connections.Getter, namespace strin
 		Client:   &kube.Client{Factory: clients, Log: log, Namespace: namespace},
 		Ctx:      ctx,
 		Clients:  clients,
-		Seen:     &RecordedManifests{},
+		Seen:     &manifests.Recorded{},
 		Progress: func(string) {},
 		applied:  map[inventory.Ref]model.Generation{},
 		versions: Versions{},
@@ -126,7 +127,7 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	}
 	// An uninstallation reserves memory for the newest manifest and its hooks as for a rendered chart, because Helm builds
 	// this manifest in another form than the recorded one. So a recorded form belongs to another revision.
-	end, err := k.Memory.Parse(string(manifest), !k.Seen.has(string(manifest)))
+	end, err := k.Memory.Parse(string(manifest), !k.Seen.Has(string(manifest)))
 	if err != nil {
 		if k.Lenient {
 			k.noteDeletions(err)
@@ -136,7 +137,7 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	defer end()
 	resources, err := k.Client.Build(bytes.NewReader(manifest), validate)
 	if unknown := unknownKinds(err); len(unknown) > 0 {
-		if !k.Lenient && (validate || !k.Seen.has(string(manifest))) {
+		if !k.Lenient && (validate || !k.Seen.Has(string(manifest))) {
 			return nil, k.UnservedError(unknown)
 		}
 		resources, err = k.buildServed(manifest)

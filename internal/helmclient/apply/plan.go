@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
@@ -122,7 +123,7 @@ func (p *Planner) add(change *model.Change) {
 
 // buildTarget builds the objects that the cluster serves. Objects of other kinds become changes.
 func (p *Planner) buildTarget(manifest []byte) (kube.ResourceList, error) {
-	objects, err := Decode(p.Memory, string(manifest))
+	objects, err := manifests.Decode(p.Memory, string(manifest))
 	if err != nil {
 		return nil, err
 	}

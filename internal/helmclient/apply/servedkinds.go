@@ -10,10 +10,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,46 +19,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 )
-
-// RecordedManifests holds the manifests of records that were read. It is safe for concurrent use.
-type RecordedManifests struct {
-	mu sync.Mutex
-	// revisions holds the revisions of each manifest.
-	revisions map[string][]int
-	// except is a revision whose manifest will be applied again; zero if there is none.
-	except int
-}
-
-// Add adds the manifest of a record.
-func (m *RecordedManifests) Add(rls *release.Release) {
-	if rls.Manifest == "" {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.revisions == nil {
-		m.revisions = map[string][]int{}
-	}
-	if !slices.Contains(m.revisions[rls.Manifest], rls.Version) {
-		m.revisions[rls.Manifest] = append(m.revisions[rls.Manifest], rls.Version)
-	}
-}
-
-// has reports whether a manifest was recorded and will not be applied again.
-func (m *RecordedManifests) has(manifest string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	revisions := m.revisions[manifest]
-	return len(revisions) > 0 && !slices.Contains(revisions, m.except)
-}
-
-// ApplyAgain notes that a rollback will apply the manifest of a revision again.
-func (m *RecordedManifests) ApplyAgain(revision int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.except = revision
-}
 
 // unknownKinds returns the kinds that could not be mapped. It returns none if the error also has another cause.
 func unknownKinds(err error) []schema.GroupVersionKind {
@@ -144,7 +104,7 @@ func (k *Client) Serves(kind schema.GroupVersionKind) (bool, error) {
 // buildServed builds a recorded manifest without the objects of kinds that the cluster no longer serves. If the cluster
 // serves the kind in another version, the object is built in that version, because it is the same object.
 func (k *Client) buildServed(manifest []byte) (kube.ResourceList, error) {
-	objects, err := decode(manifest)
+	objects, err := manifests.DecodeText(manifest)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/adoption"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
@@ -43,7 +44,9 @@ func (s reader) adoptionDifferences(j session.Job) (*release.Release, []adoption
 	namespaces := s.Namespaces(j.Desired.Namespace)
 	// Only the differences stay, and no objects.
 	defer s.Memory.Temporary()()
-	decode := func(manifest string) ([]*unstructured.Unstructured, error) { return apply.Decode(s.Memory, manifest) }
+	decode := func(manifest string) ([]*unstructured.Unstructured, error) {
+		return manifests.Decode(s.Memory, manifest)
+	}
 	differences, err := adoption.Compare(
 		adoption.Content{Chart: metadataOf(recorded), Manifest: recorded.Manifest, Hooks: recorded.Hooks},
 		adoption.Content{Chart: j.Chart.Metadata, Manifest: rendered.Manifest, Hooks: rendered.hooks}, decode, namespaces.Of)

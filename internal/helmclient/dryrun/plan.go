@@ -20,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -217,7 +218,7 @@ func (s reader) plannedHooks(hooks []*release.Hook, namespace string, isInstall 
 
 // refOfHook returns the reference to the object of a hook.
 func (s reader) refOfHook(hook *release.Hook, namespace string) inventory.Ref {
-	objects, err := apply.Decode(s.Memory, hook.Manifest)
+	objects, err := manifests.Decode(s.Memory, hook.Manifest)
 	if err != nil || len(objects) == 0 {
 		return inventory.Ref{Kind: hook.Kind, Namespace: namespace, Name: hook.Name}
 	}

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
@@ -75,11 +75,11 @@ func (s reader) present(name string, use func(objects, hooks []*unstructured.Uns
 	if record.Chart != nil && record.Chart.Metadata != nil {
 		present.Chart = record.Chart.Metadata.Version
 	}
-	objects, err := apply.Decode(s.Memory, record.Manifest)
+	objects, err := manifests.Decode(s.Memory, record.Manifest)
 	if err != nil {
 		return present, err
 	}
-	hooks, err := apply.Decode(s.Memory, session.HookTexts(record.Hooks)...)
+	hooks, err := manifests.Decode(s.Memory, session.HookTexts(record.Hooks)...)
 	if err != nil {
 		return present, err
 	}

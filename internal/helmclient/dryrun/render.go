@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
@@ -64,15 +64,15 @@ func (r *Result) Parts(use func(objects, hooks, definitions []*unstructured.Unst
 		within = func(use func(*actionmemory.Lease) error) error { return use(nil) }
 	}
 	return within(func(lease *actionmemory.Lease) error {
-		objects, err := apply.Decode(lease, r.Manifest)
+		objects, err := manifests.Decode(lease, r.Manifest)
 		if err != nil {
 			return err
 		}
-		hooks, err := apply.Decode(lease, r.Hooks...)
+		hooks, err := manifests.Decode(lease, r.Hooks...)
 		if err != nil {
 			return err
 		}
-		definitions, err := apply.Decode(lease, r.CRDs...)
+		definitions, err := manifests.Decode(lease, r.CRDs...)
 		if err != nil {
 			return err
 		}

@@ -1,11 +1,6 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests caches the compressed manifests of Helm revisions. With a cached manifest, a check of a release
-// does not read the record. The package does not read records or clusters: package helmclient does both.
-//
-// A [Cache] holds at most one revision of each release. The caller must call [Cache.Note] after each action, because a
-// reinstalled release starts again with revision 1. The caller must call [Cache.Forget] when a cluster is deleted.
 package manifests
 
 import (

@@ -7,6 +7,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
@@ -15,7 +16,7 @@ import (
 type recordDriver struct {
 	records.CarefulDriver
 	namespace *apply.Namespacer
-	seen      *apply.RecordedManifests
+	seen      *manifests.Recorded
 }
 
 // Create implements driver.Driver.

@@ -12,8 +12,8 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -86,16 +86,16 @@ func (s *verb) lossOf(current *release.Release, next string) (model.Loss, error)
 	if err != nil {
 		return model.Loss{}, err
 	}
-	manifests := []string{manifest}
+	texts := []string{manifest}
 	if behind := s.Cluster.Leftovers; behind != nil {
 		for _, revision := range behind.Revisions {
-			manifests = append(manifests, revision.Manifest)
+			texts = append(texts, revision.Manifest)
 		}
 	}
 	stays, namespaces := map[inventory.Ref]bool{}, s.Namespaces(s.Desired.Namespace)
 	end := s.Memory.Temporary()
 	defer func() { end() }()
-	after, err := apply.Decode(s.Memory, next)
+	after, err := manifests.Decode(s.Memory, next)
 	if err != nil {
 		return model.Loss{}, err
 	}
@@ -103,9 +103,9 @@ func (s *verb) lossOf(current *release.Release, next string) (model.Loss, error)
 		stays[withoutVersion(refOf(object, namespaces))] = true
 	}
 	loss, seen := model.Loss{Revision: current.Version}, map[inventory.Ref]bool{}
-	for _, manifest := range manifests {
+	for _, manifest := range texts {
 		end()
-		before, err := apply.Decode(s.Memory, manifest)
+		before, err := manifests.Decode(s.Memory, manifest)
 		if err != nil {
 			return model.Loss{}, err
 		}

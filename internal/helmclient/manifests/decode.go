@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package apply
+package manifests
 
 import (
 	"bytes"
@@ -18,14 +18,14 @@ import (
 
 // Decode returns the objects of manifests, and the items of a list instead of the list. It reserves memory for them
 // before it parses them. A nil Lease has no bound.
-func Decode(lease *actionmemory.Lease, manifests ...string) ([]*unstructured.Unstructured, error) {
+func Decode(lease *actionmemory.Lease, texts ...string) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
-	for _, manifest := range manifests {
+	for _, manifest := range texts {
 		end, err := lease.Parse(manifest, false)
 		if err != nil {
 			return nil, err
 		}
-		objects, err := decode([]byte(manifest))
+		objects, err := DecodeText([]byte(manifest))
 		end()
 		if err != nil {
 			return nil, err
@@ -35,7 +35,8 @@ func Decode(lease *actionmemory.Lease, manifests ...string) ([]*unstructured.Uns
 	return all, nil
 }
 
-func decode(manifest []byte) ([]*unstructured.Unstructured, error) {
+// DecodeText returns the objects of one manifest, as [Decode] does. The caller has reserved the memory for them.
+func DecodeText(manifest []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
 	for {
