@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/verbs"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -174,7 +175,7 @@ func (c *Client) Saw(cluster, namespace, name string, versions map[inventory.Ref
 	for ref, version := range versions {
 		seen.Add(ref, version)
 	}
-	release := apply.ReleaseName{Name: name, Namespace: namespace}
+	release := objectinfo.ReleaseName{Name: name, Namespace: namespace}
 	_, now := c.versions.Get(cluster, release)
 	c.versions.Add(cluster, release, seen, now)
 }

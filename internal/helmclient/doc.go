@@ -25,6 +25,7 @@
 //   - helmerr: errors, their kinds, and the removal of values from error texts
 //   - records: Helm's release records in a cluster
 //   - connections: connections to clusters, and the kinds that clusters serve
+//   - objectinfo: single objects of a manifest, and their metadata in a cluster
 //   - manifests: manifests as texts: parsed, and cached
 //   - apply: objects of a manifest
 //   - crds: the folder crds of a chart

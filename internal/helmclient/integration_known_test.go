@@ -14,8 +14,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 )
 
 // givenAway is a patch that gives an object to another release.
@@ -58,7 +58,7 @@ func TestIntegrationForbiddenKnownDeletion(t *testing.T) {
 // TestIntegrationManyKnownVersions checks that an uninstallation does not list objects of known versions.
 func TestIntegrationManyKnownVersions(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(helmtest.NewChart("1.0.0", sharedObjects(apply.ManyReads+1, "1")), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", sharedObjects(objectinfo.ManyReads+1, "1")), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	b.patchConfigMap("shared-0", `{"data":{"key":"2"}}`)
 	b.patchConfigMap("shared-1", givenAway)
@@ -73,7 +73,7 @@ func TestIntegrationManyKnownVersions(t *testing.T) {
 	if got["LIST configmaps"] != 0 || got["GET configmaps"] != 2 {
 		t.Errorf("the uninstallation sends %v", got)
 	}
-	for i := range apply.ManyReads + 1 {
+	for i := range objectinfo.ManyReads + 1 {
 		if i != 1 {
 			b.wantNoConfigMap(fmt.Sprintf("shared-%d", i))
 		}
@@ -88,7 +88,7 @@ func TestIntegrationGivenAwayAfterRead(t *testing.T) {
 		count int
 		path  string
 	}{
-		"listed": {count: apply.ManyReads + 1, path: "/configmaps"},
+		"listed": {count: objectinfo.ManyReads + 1, path: "/configmaps"},
 		"read":   {count: 1, path: "/configmaps/shared-0"},
 	} {
 		t.Run(name, func(t *testing.T) {

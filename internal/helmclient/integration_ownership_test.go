@@ -17,11 +17,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // otherRelease installs another release with the given objects.
@@ -45,7 +46,7 @@ func sharedObjects(count int, value string) map[string]string {
 // This release failed to create the objects, and the other release created them afterwards. The second case has so many
 // objects that they are listed.
 func TestIntegrationUninstallKeepsObjectsOfOtherReleases(t *testing.T) {
-	for name, count := range map[string]int{"few": 1, "many": apply.ManyReads + 1} {
+	for name, count := range map[string]int{"few": 1, "many": objectinfo.ManyReads + 1} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			templates := with(sharedObjects(count, "1"), "hook.yaml", hookService("refused", "pre-install"))
@@ -111,14 +112,14 @@ func TestIntegrationUpgradeKeepsObjectsOfOtherReleases(t *testing.T) {
 // a release.
 func TestIntegrationUninstallDeletesUnlabelledObjects(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(helmtest.NewChart("1.0.0", sharedObjects(apply.ManyReads, "1")), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", sharedObjects(objectinfo.ManyReads, "1")), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	b.patchConfigMap("shared-0", `{"metadata":{"annotations":null,"labels":null}}`)
 	b.patchConfigMap("shared-1", `{"metadata":{"annotations":null}}`)
 	if err := run.settleUninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for i := range apply.ManyReads {
+	for i := range objectinfo.ManyReads {
 		b.wantNoConfigMap(fmt.Sprintf("shared-%d", i))
 	}
 }
@@ -160,7 +161,7 @@ func (b *bench) replaceConfigMap(name, owner string) {
 		b.t.Error(err)
 	}
 	object.ResourceVersion, object.UID = "", ""
-	object.Annotations[apply.HelmReleaseName], object.Data["key"] = owner, "of "+owner
+	object.Annotations[inventory.HelmReleaseName], object.Data["key"] = owner, "of "+owner
 	if _, err := maps.Create(b.t.Context(), object, metav1.CreateOptions{}); err != nil {
 		b.t.Error(err)
 	}
@@ -300,7 +301,7 @@ func TestIntegrationKnownVersionsKeepObjectsOfOthers(t *testing.T) {
 func (b *bench) createForOther(name string) {
 	b.t.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
-		apply.HelmReleaseName: "other", "meta.helm.sh/release-namespace": b.namespace,
+		inventory.HelmReleaseName: "other", "meta.helm.sh/release-namespace": b.namespace,
 	}}, Data: map[string]string{"key": "other"}}
 	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(b.t.Context(), object,
 		metav1.CreateOptions{}); err != nil {

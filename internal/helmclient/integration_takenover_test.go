@@ -15,10 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // TestIntegrationObjectsTakenOverStay checks that objects stay which a failed revision only took over, and that objects
@@ -260,7 +260,7 @@ func TestIntegrationChartHasItsNamespace(t *testing.T) {
 			}
 			run.mustSettle(t)
 			live := b.get("/api/v1/namespaces/" + b.namespace)
-			if live.GetLabels()["by"] != "chart" || live.GetAnnotations()[apply.HelmReleaseName] != "demo" {
+			if live.GetLabels()["by"] != "chart" || live.GetAnnotations()[inventory.HelmReleaseName] != "demo" {
 				t.Errorf("labels %v, annotations %v", live.GetLabels(), live.GetAnnotations())
 			}
 			b.wantConfigMap("demo-value", "1")

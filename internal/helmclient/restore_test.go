@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -38,7 +38,7 @@ func TestObservationsShowRestore(t *testing.T) {
 	var restored []string
 	client.OnRestore(func(cluster string) { restored = append(restored, cluster) })
 	target := model.Target{Key: "default/c", Config: &rest.Config{Host: server.URL}}
-	release := apply.ReleaseName{Namespace: "apps", Name: "demo"}
+	release := objectinfo.ReleaseName{Namespace: "apps", Name: "demo"}
 	seen := map[inventory.Ref]model.ObjectVersion{{Version: "v1", Kind: "ConfigMap", Name: "a"}: {UID: "u", Number: 7}}
 	for _, step := range []struct {
 		version   string

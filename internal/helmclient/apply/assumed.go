@@ -20,6 +20,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 )
 
 // ErrObjectsExist means that objects which were assumed to be missing may exist. The action has deleted the objects
@@ -72,7 +73,7 @@ func (k *Client) noteAssumed(resources kube.ResourceList) {
 	for _, info := range resources {
 		if assumable[info.Mapping.GroupVersionKind.GroupKind()] && info.Name != "" {
 			infos.Append(info)
-			paths = append(paths, k.readRequest(info).Name(info.Name).URL().Path)
+			paths = append(paths, objectinfo.ReadRequest(info).Name(info.Name).URL().Path)
 		}
 	}
 	if !k.Clients.ExpectMissing(paths) {
@@ -109,9 +110,9 @@ func (k *Client) CreateAssumed() error {
 // createAll creates the objects, one kind after the other, as Helm does. It ends after a kind with a failure.
 func (k *Client) createAll(assumed *assumedObjects) error {
 	assumed.manifests = map[*resource.Info]runtime.Object{}
-	for rest := assumed.infos; len(rest) > 0; rest = rest[endOfKind(rest):] {
-		infos := rest[:endOfKind(rest)]
-		manifests, errs := manifestsOf(infos), make([]error, len(infos))
+	for rest := assumed.infos; len(rest) > 0; rest = rest[objectinfo.EndOfKind(rest):] {
+		infos := rest[:objectinfo.EndOfKind(rest)]
+		manifests, errs := objectinfo.ManifestsOf(infos), make([]error, len(infos))
 		var group errgroup.Group
 		for i, info := range infos {
 			group.Go(func() error {
@@ -187,7 +188,7 @@ func (k *Client) withoutAssumed(resources kube.ResourceList) (kube.ResourceList,
 
 // manifestsOf returns the objects as they are in the manifest, also the objects that CreateAssumed has created.
 func (k *Client) manifestsOf(infos kube.ResourceList) map[*resource.Info]runtime.Object {
-	manifests := manifestsOf(infos)
+	manifests := objectinfo.ManifestsOf(infos)
 	if k.assumed == nil {
 		return manifests
 	}

@@ -5,7 +5,6 @@ package apply
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 
 	"helm.sh/helm/v3/pkg/kube"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/notserved"
 )
@@ -34,16 +34,6 @@ type Deletion struct {
 	obeysKeepPolicy bool
 }
 
-// endOfKind returns the number of first objects that have the same kind.
-func endOfKind(resources kube.ResourceList) int {
-	kind := resources[0].Mapping.GroupVersionKind
-	end := slices.IndexFunc(resources, func(info *resource.Info) bool { return info.Mapping.GroupVersionKind != kind })
-	if end < 0 {
-		return len(resources)
-	}
-	return end
-}
-
 // DeleteAll deletes objects, one kind after the other. It deletes successive objects of one kind concurrently. Objects
 // that do not exist count as deleted.
 func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Result, []error) {
@@ -53,7 +43,7 @@ func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Res
 	rediscover := map[schema.GroupVersionKind]func(){}
 	for len(resources) > 0 {
 		kind := resources[0].Mapping.GroupVersionKind
-		end := endOfKind(resources)
+		end := objectinfo.EndOfKind(resources)
 		if rediscover[kind] == nil {
 			rediscover[kind] = sync.OnceFunc(k.Clients.Conn.Kinds.Invalidate)
 		}
@@ -84,14 +74,14 @@ func (k *Client) deleteKind(infos kube.ResourceList, how Deletion, rediscover fu
 			unknown.Append(info)
 		}
 	}
-	observed := k.readTogether(unknown)
+	observed := objectinfo.ReadTogether(k.Ctx, unknown)
 	var group sync.WaitGroup
 	for i, info := range infos {
 		if done[i] {
 			continue
 		}
 		group.Go(func() {
-			failed[i] = k.deleteObject(info, how, observed[observedKey(info.Namespace, info.Name)], rediscover)
+			failed[i] = k.deleteObject(info, how, observed.Of(info), rediscover)
 		})
 	}
 	group.Wait()
@@ -102,7 +92,7 @@ func (k *Client) deleteKind(infos kube.ResourceList, how Deletion, rediscover fu
 // response "path not found" does not prove that the object is deleted: the cluster may have stopped serving this
 // version of the kind, but still hold the object. In this case, deleteObject calls rediscover, so that discovery runs
 // again. If discovery lists the version although the cluster does not serve its path, the object may exist.
-func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *observedState, rediscover func()) error {
+func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *objectinfo.State, rediscover func()) error {
 	err := k.deleteServed(info, how, observed)
 	if !notserved.Is(err) {
 		return helmerr.IgnoreNotFound(err)
@@ -123,22 +113,22 @@ func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *obser
 // deleteServed reads an object, unless it was just read, and deletes it in the state that was read. It keeps the object
 // if it belongs to another release. The revision may have failed before it created the object, and another user may
 // have created an object of the same name later.
-func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *observedState) error {
+func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *objectinfo.State) error {
 	for try := 1; ; try++ {
 		if observed == nil {
 			var err error
-			if observed, err = k.read(info); err != nil {
+			if observed, err = objectinfo.Read(k.Ctx, info); err != nil {
 				return err
 			}
 		}
-		if why := k.whyKept(observed.annotations); why != "" {
+		if why := k.whyKept(observed.Annotations); why != "" {
 			k.Log("not deleting %s %q: %s", info.Mapping.GroupVersionKind.Kind, info.Name, why)
 			return nil
 		}
-		if how.obeysKeepPolicy && (inventory.IsKept(observed.annotations) || k.hooks[hookRef(info)].uid == observed.uid) {
+		if how.obeysKeepPolicy && (inventory.IsKept(observed.Annotations) || k.hooks[hookRef(info)].uid == observed.UID) {
 			return nil
 		}
-		_, err := deleteIn(info, how.Policy, observed.uid, observed.version)
+		_, err := deleteIn(info, how.Policy, observed.UID, observed.Version)
 		if !apierrors.IsConflict(err) || try == maxDeletionTries {
 			return err
 		}
@@ -149,10 +139,10 @@ func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *obser
 // whyKept returns why an object is not deleted: according to its annotations, it does not belong to the release. The
 // result is empty if the object is deleted.
 func (k *Client) whyKept(annotations map[string]string) string {
-	if other := k.Owner.other(annotations); other != "" {
+	if other := k.Owner.Other(annotations); other != "" {
 		return "it belongs to release " + other
 	}
-	if k.OnlyOwned && !k.Owner.owns(annotations) {
+	if k.OnlyOwned && !k.Owner.Owns(annotations) {
 		return "no revision of the release worked, and the object lacks the annotations of the release"
 	}
 	return ""

@@ -16,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 )
 
 // deletionInterval is how often a wait checks whether objects still exist.
@@ -26,7 +27,7 @@ const deletionInterval = 2 * time.Second
 // another error, the wait continues: Helm's own wait would end. After any error, an uninstallation keeps the records of
 // the release.
 func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
-	_, isHook := hookOf(resources)
+	_, isHook := objectinfo.HookOf(resources)
 	if isHook {
 		resources = resources.Filter(func(info *resource.Info) bool { return !k.hooks[hookRef(info)].isGone })
 	}
@@ -39,7 +40,7 @@ func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duratio
 
 func (k *Client) waitForDelete(resources kube.ResourceList, timeout time.Duration) error {
 	// These are copies, because reading overwrites the objects.
-	rest, err := stillDeleting(copyInfos(resources))
+	rest, err := stillDeleting(objectinfo.Copies(resources))
 	if len(rest) == 0 || !mayPass(err) {
 		return err
 	}
@@ -88,15 +89,9 @@ func waitUntilGone(ctx context.Context, rest kube.ResourceList, timeout time.Dur
 func stillDeleting(infos kube.ResourceList) (kube.ResourceList, error) {
 	for i, info := range infos {
 		err := info.Get()
-		if err == nil && isDeleting(info) || err != nil && !apierrors.IsNotFound(err) {
+		if err == nil && objectinfo.IsDeleting(info) || err != nil && !apierrors.IsNotFound(err) {
 			return infos[i:], err
 		}
 	}
 	return nil, nil
-}
-
-// isDeleting reports whether an object was being deleted when it was read or written.
-func isDeleting(info *resource.Info) bool {
-	object, err := meta.Accessor(info.Object)
-	return err == nil && object.GetDeletionTimestamp() != nil
 }

@@ -130,14 +130,3 @@ func (k *Client) reasonToKeep(info *resource.Info) (string, error) {
 	}
 	return "", nil
 }
-
-// copyInfos returns copies of infos and their objects.
-func copyInfos(infos kube.ResourceList) kube.ResourceList {
-	copied := make(kube.ResourceList, 0, len(infos))
-	for _, info := range infos {
-		one := *info
-		one.Object = info.Object.DeepCopyObject()
-		copied = append(copied, &one)
-	}
-	return copied
-}

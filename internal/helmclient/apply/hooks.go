@@ -24,6 +24,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -38,7 +39,7 @@ type hookState struct {
 // hookRef identifies an object of a hook. It has no version of the kind, because another revision may have the object
 // in another version.
 func hookRef(info *resource.Info) inventory.Ref {
-	ref := refOf(info)
+	ref := objectinfo.RefOf(info)
 	ref.Version = ""
 	return ref
 }
@@ -75,7 +76,7 @@ func (k *Client) deleteHook(hook *resource.Info) error {
 	uid := k.hooks[ref].uid
 	for try := 1; ; try++ {
 		if uid == "" {
-			observed, err := k.read(hook)
+			observed, err := objectinfo.Read(k.Ctx, hook)
 			if apierrors.IsNotFound(err) {
 				k.hooks[ref] = hookState{isGone: true}
 				return nil
@@ -83,10 +84,10 @@ func (k *Client) deleteHook(hook *resource.Info) error {
 			if err != nil {
 				return fmt.Errorf("reading the hook %s: %w", ref, err)
 			}
-			if other := k.Owner.other(observed.annotations); other != "" {
+			if other := k.Owner.Other(observed.Annotations); other != "" {
 				return fmt.Errorf("the hook %s exists and belongs to release %s: rename the hook, or delete the object", ref, other)
 			}
-			uid = observed.uid
+			uid = observed.UID
 		}
 		isGone, err := deleteIn(hook, metav1.DeletePropagationBackground, uid, "")
 		if apierrors.IsConflict(err) && try < maxDeletionTries {

@@ -27,13 +27,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/notserved"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
-
-// AsMetadata makes the API server return only metadata, not megabytes of schemas.
-const AsMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 // Client is Helm's client of a cluster for one action.
 type Client struct {
@@ -46,7 +44,7 @@ type Client struct {
 	// Lenient skips objects and hooks of kinds that the cluster no longer serves, for an uninstallation.
 	Lenient bool
 	// Owner is the release of the action.
-	Owner ReleaseName
+	Owner objectinfo.ReleaseName
 	// Leftovers holds further revisions that may have objects in the cluster; nil if there are none.
 	Leftovers *Leftovers
 	// KeepsCRD reports whether the chart may have a CustomResourceDefinition in its folders crds. An upgrade does not
@@ -149,7 +147,7 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	}
 	if err == nil {
 		k.noteAssumed(resources)
-		if _, isHook := hookOf(resources); k.Found != nil && !isHook {
+		if _, isHook := objectinfo.HookOf(resources); k.Found != nil && !isHook {
 			k.planned = resources
 		}
 	}
@@ -172,7 +170,7 @@ func (k *Client) begin() error {
 
 // Create implements kube.Interface.
 func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
-	hook, isHook := hookOf(resources)
+	hook, isHook := objectinfo.HookOf(resources)
 	if !isHook {
 		k.planned = nil
 	}
@@ -256,7 +254,8 @@ func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force b
 // later revision would then delete these objects. force means that update replaces whole objects.
 func (k *Client) apply(original, target kube.ResourceList, force bool, update updateFunc) (*kube.Result, error) {
 	k.planned = nil
-	if k.Found != nil && slices.ContainsFunc(original, func(info *resource.Info) bool { return !isKeptByManifest(info) }) {
+	if k.Found != nil && slices.ContainsFunc(original,
+		func(info *resource.Info) bool { return !objectinfo.IsKeptByManifest(info) }) {
 		k.Found()
 	}
 	if err := k.begin(); err != nil {
@@ -314,7 +313,7 @@ func (k *Client) Wait(resources kube.ResourceList, timeout time.Duration) error 
 
 // WatchUntilReady implements kube.Interface.
 func (k *Client) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
-	if hook, ok := hookOf(resources); ok {
+	if hook, ok := objectinfo.HookOf(resources); ok {
 		k.Progress("waiting for " + hook)
 	}
 	ctx, end := context.WithCancel(k.Ctx)
@@ -330,7 +329,7 @@ func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 	if err := k.begin(); err != nil {
 		return &kube.Result{}, []error{err}
 	}
-	if _, ok := hookOf(resources); ok {
+	if _, ok := objectinfo.HookOf(resources); ok {
 		return k.deleteHooks(resources)
 	}
 	return k.DeleteAll(resources, Deletion{Policy: metav1.DeletePropagationBackground})
@@ -392,11 +391,11 @@ func (k *Client) noteApplied(result *kube.Result, manifests map[*resource.Info]r
 	for _, list := range []kube.ResourceList{result.Created, result.Updated} {
 		for _, info := range list {
 			object, err := meta.Accessor(info.Object)
-			if err != nil || info.Mapping == nil || isHook(object) {
+			if err != nil || info.Mapping == nil || objectinfo.IsHook(object) {
 				continue
 			}
 			number, isVersion := inventory.NumberOf(object)
-			ref := refOf(info)
+			ref := objectinfo.RefOf(info)
 			k.applied[ref] = model.Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}
 			if allSucceeded {
 				k.noteVersion(ref, object, manifests[info])
@@ -412,25 +411,4 @@ func (k *Client) Objects() (refs []inventory.Ref, generations map[inventory.Ref]
 	refs = slices.Collect(maps.Keys(k.applied))
 	inventory.Sort(refs)
 	return refs, maps.Clone(k.applied)
-}
-
-func refOf(info *resource.Info) inventory.Ref {
-	kind := info.Mapping.GroupVersionKind
-	return inventory.Ref{Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Namespace: info.Namespace,
-		Name: info.Name}
-}
-
-func isHook(object metav1.Object) bool { return object.GetAnnotations()[release.HookAnnotation] != "" }
-
-// hookOf describes the first object if it is a hook; ok is false otherwise.
-func hookOf(resources kube.ResourceList) (description string, ok bool) {
-	if len(resources) == 0 || resources[0].Mapping == nil {
-		return "", false
-	}
-	object, err := meta.Accessor(resources[0].Object)
-	if err != nil || !isHook(object) {
-		return "", false
-	}
-	return fmt.Sprintf("hook %s %s (%s)", resources[0].Mapping.GroupVersionKind.Kind, resources[0].Name,
-		object.GetAnnotations()[release.HookAnnotation]), true
 }

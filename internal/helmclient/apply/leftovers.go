@@ -13,12 +13,12 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -153,7 +153,7 @@ func (k *Client) takeLeftovers() (leftObjects, error) {
 // hasMade reports whether the revisions created an object. A failed revision may only have taken it over: then the
 // object may hold the data of its owner, and the deletion of a CustomResourceDefinition would delete all its objects.
 // If this is not certain, the result is false.
-func (l leftObjects) hasMade(info *resource.Info, observed *observedState) bool {
+func (l leftObjects) hasMade(info *resource.Info, observed *objectinfo.State) bool {
 	var since time.Time
 	for _, revision := range l.revisions {
 		switch {
@@ -167,11 +167,11 @@ func (l leftObjects) hasMade(info *resource.Info, observed *observedState) bool 
 	switch {
 	case since.IsZero():
 		return false
-	case observed.created.Equal(since):
+	case observed.Created.Equal(since):
 		// These times have no fractions of a second, and the first objects are often created in the second of the record.
-		return observed.isMade
+		return observed.IsMade
 	default:
-		return observed.created.After(since)
+		return observed.Created.After(since)
 	}
 }
 
@@ -180,11 +180,11 @@ func (l leftObjects) hasMade(info *resource.Info, observed *observedState) bool 
 func (k *Client) undesired(left leftObjects, original, target kube.ResourceList) (kube.ResourceList, error) {
 	var undesired kube.ResourceList
 	for _, info := range original.Difference(target) {
-		if isKeptByManifest(info) || k.InCRDFolder(refOf(info)) {
+		if objectinfo.IsKeptByManifest(info) || k.InCRDFolder(objectinfo.RefOf(info)) {
 			continue
 		}
 		if left.hasBaseline {
-			observed, err := k.read(info)
+			observed, err := objectinfo.Read(k.Ctx, info)
 			if err := helmerr.IgnoreNotFound(err); err != nil {
 				return nil, uncheckedError(info, err)
 			}
@@ -221,7 +221,7 @@ func (k *Client) leftBehind(left leftObjects, known kube.ResourceList) (kube.Res
 	for _, revision := range left.revisions {
 		for _, info := range revision.objects.Difference(known) {
 			known.Append(info)
-			if k.InCRDFolder(refOf(info)) {
+			if k.InCRDFolder(objectinfo.RefOf(info)) {
 				continue
 			}
 			observed, err := k.mayDelete(info)
@@ -249,25 +249,18 @@ func (k *Client) leftBehindBy(known kube.ResourceList) (kube.ResourceList, error
 // mayDelete returns the state of an object if it exists, belongs to the release and does not have the keep policy;
 // otherwise nil. The revision may have failed before it created the object, and another user may have created an object
 // of the same name.
-func (k *Client) mayDelete(info *resource.Info) (*observedState, error) {
-	if isKeptByManifest(info) {
+func (k *Client) mayDelete(info *resource.Info) (*objectinfo.State, error) {
+	if objectinfo.IsKeptByManifest(info) {
 		return nil, nil
 	}
-	observed, err := k.read(info)
+	observed, err := objectinfo.Read(k.Ctx, info)
 	if err != nil {
 		return nil, helmerr.IgnoreNotFound(err)
 	}
-	if !k.Owner.owns(observed.annotations) || inventory.IsKept(observed.annotations) {
+	if !k.Owner.Owns(observed.Annotations) || inventory.IsKept(observed.Annotations) {
 		return nil, nil
 	}
 	return observed, nil
-}
-
-// isKeptByManifest reports whether an object has the keep policy in the manifest of its revision. For an upgrade, Helm
-// itself reads only the annotation in the cluster, which another user may have removed.
-func isKeptByManifest(info *resource.Info) bool {
-	recorded, err := meta.Accessor(info.Object)
-	return err == nil && inventory.IsKept(recorded.GetAnnotations())
 }
 
 // HasSurvivors reports whether an installation that failed before it created an object of its manifest, for example

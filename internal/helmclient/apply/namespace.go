@@ -177,7 +177,7 @@ func (n *Namespacer) make() error {
 	hasNamespace := n.Cluster != nil && slices.ContainsFunc(n.Cluster.planned, n.is)
 	if hasNamespace {
 		// If the action fails, the next action finds an object of the release.
-		n.Cluster.Owner.mark(namespace)
+		n.Cluster.Owner.Mark(namespace)
 	}
 	_, err = namespaces.Create(n.Ctx, namespace, metav1.CreateOptions{FieldManager: model.FieldManager})
 	if err == nil && hasNamespace {

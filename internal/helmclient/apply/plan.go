@@ -27,6 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -168,7 +169,7 @@ func (p *Planner) buildTarget(manifest []byte) (kube.ResourceList, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Owner.mark(object)
+		p.Owner.Mark(object)
 	}
 	return infos, nil
 }
@@ -210,9 +211,9 @@ func (p *Planner) list(infos kube.ResourceList) error {
 	group.SetLimit(plannedAtOnce)
 	for _, info := range lists {
 		group.Go(func() error {
-			options := metav1.ListOptions{Limit: readsPerPage,
-				LabelSelector: kblabels.Set{helmManagedBy: managedByHelm}.String()}
-			request := p.readRequest(info).VersionedParams(&options, scheme.ParameterCodec)
+			options := metav1.ListOptions{Limit: objectinfo.ReadsPerPage,
+				LabelSelector: kblabels.Set{objectinfo.ManagedByLabel: objectinfo.ManagedByHelm}.String()}
+			request := objectinfo.ReadRequest(info).VersionedParams(&options, scheme.ParameterCodec)
 			path := request.URL().Path
 			response, err := request.Do(p.Ctx).Raw()
 			if err != nil {
@@ -238,7 +239,7 @@ func (p *Planner) unlessAnswered(err error) error {
 
 // object plans one object of the manifest. original is the object in the previous manifest; nil if there is none.
 func (p *Planner) object(info, original *resource.Info, left leftObjects) (*model.Change, error) {
-	change := &model.Change{Ref: refOf(info), Kind: model.ChangeUpdate}
+	change := &model.Change{Ref: objectinfo.RefOf(info), Kind: model.ChangeUpdate}
 	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 	isMissing := apierrors.IsNotFound(err)
 	if err != nil && !isMissing {
@@ -324,11 +325,11 @@ func (p *Planner) update(info *resource.Info, before map[string]any, updates []r
 func (p *Planner) checkOwner(change *model.Change, isNew, isUnchecked bool) {
 	live := unstructured.Unstructured{Object: change.Before}
 	annotations := live.GetAnnotations()
-	other := p.Owner.other(annotations)
-	isOwned := p.Owner.owns(annotations) && live.GetLabels()[helmManagedBy] == managedByHelm
+	other := p.Owner.Other(annotations)
+	isOwned := p.Owner.Owns(annotations) && live.GetLabels()[objectinfo.ManagedByLabel] == objectinfo.ManagedByHelm
 	switch {
 	case isNew && !p.TakeOwnership && !isOwned, isUnchecked && p.RefusesOthers && other != "",
-		p.RefusesUnowned && !p.Owner.owns(annotations):
+		p.RefusesUnowned && !p.Owner.Owns(annotations):
 		change.Reason, change.Message = model.ReasonOwnedByOther, "the object exists and does not belong to the release"
 		if other != "" {
 			change.Message = "the object exists and belongs to release " + other
@@ -392,10 +393,10 @@ func (p *Planner) recreation(change *model.Change, info *resource.Info) error {
 
 // deletion plans the deletion of an object that is no longer desired; nil if the object stays or does not exist.
 func (p *Planner) deletion(info *resource.Info) (*model.Change, error) {
-	if isKeptByManifest(info) {
+	if objectinfo.IsKeptByManifest(info) {
 		return nil, nil
 	}
-	change := &model.Change{Ref: refOf(info), Kind: model.ChangeDelete}
+	change := &model.Change{Ref: objectinfo.RefOf(info), Kind: model.ChangeDelete}
 	helper := resource.NewHelper(info.Client, info.Mapping)
 	live, err := helper.Get(info.Namespace, info.Name)
 	if apierrors.IsNotFound(err) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -93,7 +94,7 @@ func (p *Planner) Missing(data []byte, replace func(live []byte) ([]byte, error)
 }
 
 func (p *Planner) missing(info *resource.Info, replace func(live []byte) ([]byte, error)) (*model.Change, error) {
-	change := &model.Change{Ref: refOf(info), Kind: model.ChangeCreate}
+	change := &model.Change{Ref: objectinfo.RefOf(info), Kind: model.ChangeCreate}
 	helper := resource.NewHelper(info.Client, info.Mapping).WithFieldManager(model.FieldManager)
 	live, err := helper.Get(info.Namespace, info.Name)
 	switch {

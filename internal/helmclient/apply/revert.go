@@ -19,6 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 )
 
 // revertFields removes the fields that failed revisions have set from the objects of target, and restores the values
@@ -39,19 +40,19 @@ func (k *Client) revertFields(left leftObjects, original, target kube.ResourceLi
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", refOf(info), err)
+			return fmt.Errorf("reading %s: %w", objectinfo.RefOf(info), err)
 		}
 		reverts, err := k.revertsOf(left, info, known, live)
 		if err != nil {
 			return err
 		}
 		for _, revert := range reverts {
-			_, err := k.updateAll(kube.ResourceList{revert.baseline}, copyInfos(kube.ResourceList{info}),
+			_, err := k.updateAll(kube.ResourceList{revert.baseline}, objectinfo.Copies(kube.ResourceList{info}),
 				func(original, target kube.ResourceList) (*kube.Result, error) {
 					return revert.update(original, target, false)
 				})
 			if cannotRevert(err) {
-				k.Log("not reverting the changes of a failed Helm revision in %s: %v", refOf(info), err)
+				k.Log("not reverting the changes of a failed Helm revision in %s: %v", objectinfo.RefOf(info), err)
 				continue
 			}
 			errs = append(errs, err)
@@ -93,7 +94,7 @@ func (k *Client) revertsOf(left leftObjects, info, known *resource.Info, live ru
 	}
 	update := k.Client.Update
 	isAdopted := known == nil || known == info
-	if isAdopted && !left.hasMade(info, stateOf(meta.AsPartialObjectMetadata(object))) {
+	if isAdopted && !left.hasMade(info, objectinfo.StateOf(meta.AsPartialObjectMetadata(object))) {
 		// For a custom resource that a failed revision took over, Helm compared the object of this revision with itself.
 		// So only the object in the cluster shows what changes.
 		update = k.Client.UpdateThreeWayMerge
@@ -108,7 +109,7 @@ func (k *Client) revertsOf(left leftObjects, info, known *resource.Info, live ru
 }
 
 // differs reports whether one of the revisions may have set fields of an object, see [leftRevision].
-func (l leftObjects) differs(owner ReleaseName, info, known *resource.Info) bool {
+func (l leftObjects) differs(owner objectinfo.ReleaseName, info, known *resource.Info) bool {
 	return slices.ContainsFunc(l.revisions, func(revision leftRevision) bool {
 		return revision.differs(owner, info, known)
 	})
@@ -116,7 +117,7 @@ func (l leftObjects) differs(owner ReleaseName, info, known *resource.Info) bool
 
 // differs reports whether a revision may have set fields of an object of the next manifest that Helm does not compare.
 // known is the object that Helm compares with; nil if there is none.
-func (l leftRevision) differs(owner ReleaseName, info, known *resource.Info) bool {
+func (l leftRevision) differs(owner objectinfo.ReleaseName, info, known *resource.Info) bool {
 	failed := l.objects.Get(info)
 	if failed == nil || known != nil && reflect.DeepEqual(failed.Object, known.Object) {
 		return false
@@ -125,7 +126,7 @@ func (l leftRevision) differs(owner ReleaseName, info, known *resource.Info) boo
 	if !ok {
 		return false
 	}
-	owner.mark(marked)
+	owner.Mark(marked)
 	return !reflect.DeepEqual(marked, info.Object)
 }
 
@@ -149,7 +150,8 @@ func dropUnapplied(failed, target, live map[string]any, areAmounts bool) {
 	for field, value := range failed {
 		wanted, isWanted := target[field]
 		if !isWanted {
-			isApplied := containsField(field, value, live[field]) || areAmounts && sameAmount(value, live[field])
+			isApplied := objectinfo.ContainsField(field, value, live[field]) ||
+				areAmounts && objectinfo.SameAmount(value, live[field])
 			if !isApplied {
 				delete(failed, field)
 			}
@@ -159,7 +161,7 @@ func dropUnapplied(failed, target, live map[string]any, areAmounts bool) {
 		wantedFields, areWanted := wanted.(map[string]any)
 		if isMap && areWanted {
 			liveFields, _ := live[field].(map[string]any)
-			dropUnapplied(fields, wantedFields, liveFields, quantityFields[field])
+			dropUnapplied(fields, wantedFields, liveFields, objectinfo.HasQuantities(field))
 		}
 		wantedItems, liveItems := itemsByName(wanted), itemsByName(live[field])
 		for name, fields := range itemsByName(value) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 )
 
 // errWaitPanic replaces the text of a panic, because the text may hold secrets.
@@ -34,7 +36,7 @@ func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration,
 	}
 	ended := make(chan error, 1)
 	// These are copies, because waiting overwrites the objects and Helm continues to use them.
-	waited := copyInfos(resources)
+	waited := objectinfo.Copies(resources)
 	go func() {
 		defer func() {
 			if recover() != nil {

@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -59,7 +60,7 @@ func (k *Client) refuseUnowned(resources kube.ResourceList, onlyOthers bool) err
 func (k *Client) unownedIn(resources kube.ResourceList, needsLabel bool) ([]UnownedObject, error) {
 	var unowned []UnownedObject
 	for len(resources) > 0 {
-		end := endOfKind(resources)
+		end := objectinfo.EndOfKind(resources)
 		found, err := k.unownedOf(resources[:end], needsLabel)
 		if err != nil {
 			return nil, err
@@ -72,21 +73,21 @@ func (k *Client) unownedIn(resources kube.ResourceList, needsLabel bool) ([]Unow
 
 // unownedOf does the same as Unowned for objects of one kind.
 func (k *Client) unownedOf(infos kube.ResourceList, needsLabel bool) ([]UnownedObject, error) {
-	observed := k.readTogether(infos)
-	states := make([]*observedState, len(infos))
+	observed := objectinfo.ReadTogether(k.Ctx, infos)
+	states := make([]*objectinfo.State, len(infos))
 	var group errgroup.Group
 	group.SetLimit(plannedAtOnce)
 	for i, info := range infos {
-		if states[i] = observed[observedKey(info.Namespace, info.Name)]; states[i] != nil {
+		if states[i] = observed.Of(info); states[i] != nil {
 			continue
 		}
 		group.Go(func() (err error) {
-			states[i], err = k.read(info)
+			states[i], err = objectinfo.Read(k.Ctx, info)
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
 			if err != nil {
-				return fmt.Errorf("reading %s: %w", refOf(info), err)
+				return fmt.Errorf("reading %s: %w", objectinfo.RefOf(info), err)
 			}
 			return nil
 		})
@@ -97,10 +98,10 @@ func (k *Client) unownedOf(infos kube.ResourceList, needsLabel bool) ([]UnownedO
 	var unowned []UnownedObject
 	for i, info := range infos {
 		state := states[i]
-		if state == nil || (state.isLabelled || !needsLabel) && k.Owner.owns(state.annotations) {
+		if state == nil || (state.IsLabelled || !needsLabel) && k.Owner.Owns(state.Annotations) {
 			continue
 		}
-		unowned = append(unowned, UnownedObject{Ref: refOf(info), Owner: k.Owner.other(state.annotations)})
+		unowned = append(unowned, UnownedObject{Ref: objectinfo.RefOf(info), Owner: k.Owner.Other(state.Annotations)})
 	}
 	return unowned, nil
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
@@ -45,7 +46,7 @@ func guarded(update updateFunc) updateFunc {
 // again. The responses of the API server show these objects, so the check itself needs no request. It does not wait for
 // a volume that is in use, see isInUse.
 func (k *Client) updateAll(original, target kube.ResourceList, update updateFunc) (*kube.Result, error) {
-	manifests := manifestsOf(target)
+	manifests := objectinfo.ManifestsOf(target)
 	var created kube.ResourceList
 	for {
 		k.Progress("applying " + plural.Count(len(target), "object", "objects"))
@@ -76,12 +77,12 @@ const wholeAction = time.Duration(math.MaxInt64)
 // there is no response with the object, so isDeletingNow reads it.
 func isDeletingNow(info *resource.Info, manifest runtime.Object) bool {
 	if info.Object == manifest {
-		info = copyInfos(kube.ResourceList{info})[0]
+		info = objectinfo.Copies(kube.ResourceList{info})[0]
 		if err := info.Get(); err != nil {
 			return false
 		}
 	}
-	return isDeleting(info) && !isInUse(info)
+	return objectinfo.IsDeleting(info) && !isInUse(info)
 }
 
 // isInUse reports whether only the protection of volumes that are in use keeps an object. The Pods that use the volume
@@ -160,7 +161,7 @@ func (k *Client) updateOne(original kube.ResourceList, info *resource.Info,
 	if err != nil {
 		return k.Client.Update(original, target, false)
 	}
-	end, ok := k.Clients.Expect(k.readRequest(info).Name(info.Name).URL().Path, content)
+	end, ok := k.Clients.Expect(objectinfo.ReadRequest(info).Name(info.Name).URL().Path, content)
 	if !ok {
 		return k.Client.Update(original, target, false)
 	}
@@ -184,7 +185,7 @@ func (k *Client) updateOne(original kube.ResourceList, info *resource.Info,
 // The content is known if HelmOp's last write was this manifest, and if the object has had no other generation since
 // then. If the kind has no generations, the object must still have the resource version of the write.
 func (k *Client) expectationOf(original, info *resource.Info) *expectation {
-	known := k.Known[versionKey(refOf(info))]
+	known := k.Known[versionKey(objectinfo.RefOf(info))]
 	if k.RefusesUnowned || original == nil || original == info || known.Number == 0 ||
 		known.wrote.generation != known.Generation || original.Mapping.GroupVersionKind != info.Mapping.GroupVersionKind {
 		return nil
@@ -196,7 +197,7 @@ func (k *Client) expectationOf(original, info *resource.Info) *expectation {
 		return nil
 	}
 	content := before.DeepCopy()
-	k.Owner.mark(content)
+	k.Owner.Mark(content)
 	if contentDigest(known.UID, content) != known.wrote.content {
 		return nil
 	}

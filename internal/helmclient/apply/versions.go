@@ -17,6 +17,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/notserved"
 )
@@ -65,7 +66,7 @@ func versionKey(ref inventory.Ref) uint64 { return maphash.Comparable(versionSee
 // versionsKey identifies a release of a cluster.
 type versionsKey struct {
 	cluster string
-	release ReleaseName
+	release objectinfo.ReleaseName
 }
 
 // VersionCache holds the last known versions of the objects of releases. When it is full, it drops the least recently
@@ -88,7 +89,7 @@ func NewVersionCache(limit int64) *VersionCache {
 
 // Get returns the versions of the objects of a release. It also returns the current point in time, for a later call of
 // Add. The caller must not change the versions.
-func (c *VersionCache) Get(cluster string, release ReleaseName) (Versions, Since) {
+func (c *VersionCache) Get(cluster string, release objectinfo.ReleaseName) (Versions, Since) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known, _ := c.entries.Get(versionsKey{cluster: cluster, release: release})
@@ -98,7 +99,7 @@ func (c *VersionCache) Get(cluster string, release ReleaseName) (Versions, Since
 // Add adds versions of objects of a release that were observed after a call of Get. They replace the previous versions
 // of these objects. If a cluster was forgotten after the call of Get, Add does nothing: the action may belong to the
 // forgotten cluster.
-func (c *VersionCache) Add(cluster string, release ReleaseName, seen Versions, since Since) {
+func (c *VersionCache) Add(cluster string, release objectinfo.ReleaseName, seen Versions, since Since) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(seen) == 0 || since.forgets != c.forgets {
@@ -115,7 +116,7 @@ func (c *VersionCache) Add(cluster string, release ReleaseName, seen Versions, s
 }
 
 // Remove drops the versions of a release.
-func (c *VersionCache) Remove(cluster string, release ReleaseName) {
+func (c *VersionCache) Remove(cluster string, release objectinfo.ReleaseName) {
 	c.entries.Remove(versionsKey{cluster: cluster, release: release})
 }
 
@@ -155,7 +156,7 @@ func (k *Client) AppliedVersions() Versions {
 // changed, the caller must read the object. The API server checks permissions before versions. So if a deletion is
 // forbidden, the object may not exist or may belong to another release.
 func (k *Client) deleteKnown(info *resource.Info, policy metav1.DeletionPropagation) (done bool, err error) {
-	known := k.Known[versionKey(refOf(info))]
+	known := k.Known[versionKey(objectinfo.RefOf(info))]
 	if known.Number == 0 {
 		return false, nil
 	}

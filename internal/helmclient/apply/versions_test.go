@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -48,7 +49,7 @@ func TestLastVersionWins(t *testing.T) {
 			if got := versions[versionKey(ref)].ObjectVersion; got != want {
 				t.Errorf("the version is %v, want %v", got, want)
 			}
-			cache, release := NewVersionCache(1<<20), ReleaseName{Name: "r", Namespace: "ns"}
+			cache, release := NewVersionCache(1<<20), objectinfo.ReleaseName{Name: "r", Namespace: "ns"}
 			_, now := cache.Get("c", release)
 			cache.Add("c", release, versionOf("u", 7), now)
 			cache.Add("c", release, versionOf(test.uid, test.number), now)
@@ -63,7 +64,7 @@ func TestLastVersionWins(t *testing.T) {
 // removed releases have none.
 func TestVersionCacheForgets(t *testing.T) {
 	t.Parallel()
-	cache, release := NewVersionCache(1<<20), ReleaseName{Name: "r", Namespace: "ns"}
+	cache, release := NewVersionCache(1<<20), objectinfo.ReleaseName{Name: "r", Namespace: "ns"}
 	_, begin := cache.Get("c", release)
 	cache.Add("c", release, versionOf("u", 7), begin)
 	cache.Add("other", release, versionOf("u", 7), begin)
@@ -91,13 +92,13 @@ func TestVersionCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	cache := NewVersionCache(2 * (versionBytes + bytelru.Overhead + bytelru.GroupOverhead))
 	for i := range 3 {
-		release := ReleaseName{Name: fmt.Sprint(i), Namespace: "ns"}
+		release := objectinfo.ReleaseName{Name: fmt.Sprint(i), Namespace: "ns"}
 		_, now := cache.Get("c", release)
 		cache.Add("c", release, versionOf("u", 7), now)
-		cache.Get("c", ReleaseName{Name: "0", Namespace: "ns"})
+		cache.Get("c", objectinfo.ReleaseName{Name: "0", Namespace: "ns"})
 	}
 	for i, want := range []bool{true, false, true} {
-		known, _ := cache.Get("c", ReleaseName{Name: fmt.Sprint(i), Namespace: "ns"})
+		known, _ := cache.Get("c", objectinfo.ReleaseName{Name: fmt.Sprint(i), Namespace: "ns"})
 		if (len(known) > 0) != want {
 			t.Errorf("release %d has %v", i, known)
 		}
@@ -108,7 +109,7 @@ func TestVersionCacheIsBounded(t *testing.T) {
 func TestWriteStaysKnown(t *testing.T) {
 	t.Parallel()
 	ref := inventory.Ref{Kind: "ConfigMap", Name: "a"}
-	cache, release := NewVersionCache(1<<20), ReleaseName{Name: "r", Namespace: "ns"}
+	cache, release := NewVersionCache(1<<20), objectinfo.ReleaseName{Name: "r", Namespace: "ns"}
 	known := func() knownObject {
 		versions, _ := cache.Get("c", release)
 		return versions[versionKey(ref)]
@@ -128,8 +129,8 @@ func TestWriteStaysKnown(t *testing.T) {
 	if got := known(); got.Number != 7 || got.wrote != wrote {
 		t.Errorf("after another write, %+v is known", got)
 	}
-	cache.Add("c", ReleaseName{Name: "other"}, Versions{}, now)
-	if versions, _ := cache.Get("c", ReleaseName{Name: "other"}); versions != nil {
+	cache.Add("c", objectinfo.ReleaseName{Name: "other"}, Versions{}, now)
+	if versions, _ := cache.Get("c", objectinfo.ReleaseName{Name: "other"}); versions != nil {
 		t.Errorf("a release without objects has %v", versions)
 	}
 }

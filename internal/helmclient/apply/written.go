@@ -6,18 +6,16 @@ package apply
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"hash/maphash"
 	"maps"
 
-	"helm.sh/helm/v3/pkg/kube"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientresource "k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 )
 
 // written is a write of an object after which the object had the content of its manifest.
@@ -26,15 +24,6 @@ type written struct {
 	content uint64
 	// generation is metadata.generation after the write or, if the kind has no generations, the resource version.
 	generation int64
-}
-
-// manifestsOf returns the objects as they are in the manifest. Each request replaces the object in an Info.
-func manifestsOf(infos kube.ResourceList) map[*clientresource.Info]runtime.Object {
-	manifests := make(map[*clientresource.Info]runtime.Object, len(infos))
-	for _, info := range infos {
-		manifests[info] = info.Object
-	}
-	return manifests
 }
 
 // contentDigest returns the digest of a manifest for the object with a UID; 0 if there is none.
@@ -57,7 +46,7 @@ func contentDigest(uid types.UID, manifest *unstructured.Unstructured) uint64 {
 func contentOfWrite(manifest runtime.Object, response metav1.Object) uint64 {
 	desired, ok := manifest.(*unstructured.Unstructured)
 	observed, isSame := response.(*unstructured.Unstructured)
-	if !ok || !isSame || !contains(storedContent(desired), observed.Object) {
+	if !ok || !isSame || !objectinfo.Contains(storedContent(desired), observed.Object) {
 		return 0
 	}
 	return contentDigest(response.GetUID(), desired)
@@ -93,74 +82,4 @@ func storedContent(manifest *unstructured.Unstructured) map[string]any {
 
 func isSecret(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Secret")
-}
-
-// quantityFields are fields with quantities, which the API server stores in another format.
-var quantityFields = map[string]bool{"limits": true, "requests": true}
-
-// contains reports whether an observed value has all fields of a desired value. Lists must have the same length.
-func contains(desired, observed any) bool {
-	switch desired := desired.(type) {
-	case map[string]any:
-		fields, ok := observed.(map[string]any)
-		if !ok {
-			return observed == nil && len(desired) == 0
-		}
-		for key, value := range desired {
-			if !containsField(key, value, fields[key]) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		items, ok := observed.([]any)
-		if len(items) != len(desired) || !ok && observed != nil {
-			return false
-		}
-		for i := range desired {
-			if !contains(desired[i], items[i]) {
-				return false
-			}
-		}
-		return true
-	default:
-		return desired == observed
-	}
-}
-
-// containsField is contains for the values of a field. A quantity may have another format.
-func containsField(key string, desired, observed any) bool {
-	switch {
-	case contains(desired, observed):
-		return true
-	case quantityFields[key]:
-		return sameAmounts(desired, observed)
-	default:
-		return key == "sizeLimit" && sameAmount(desired, observed)
-	}
-}
-
-// sameAmounts reports whether the observed quantities include the desired quantities.
-func sameAmounts(desired, observed any) bool {
-	want, ok := desired.(map[string]any)
-	have, isMap := observed.(map[string]any)
-	if !ok || !isMap {
-		return false
-	}
-	for name, amount := range want {
-		if !sameAmount(amount, have[name]) {
-			return false
-		}
-	}
-	return true
-}
-
-// sameAmount reports whether two quantities are equal.
-func sameAmount(desired, observed any) bool {
-	x, err := resource.ParseQuantity(fmt.Sprint(desired))
-	if err != nil {
-		return false
-	}
-	y, err := resource.ParseQuantity(fmt.Sprint(observed))
-	return err == nil && x.Cmp(y) == 0
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 )
 
 const (
@@ -179,7 +180,7 @@ func (a *applier) create(crd *Object) (created bool, err error) {
 		return false, err
 	}
 	err = a.client.Post().AbsPath(Path).Param("fieldManager", model.FieldManager).SetHeader("Accept",
-		apply.AsMetadata).Body(crd.data).Do(a.ctx).Error()
+		objectinfo.AsMetadata).Body(crd.data).Do(a.ctx).Error()
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
@@ -256,7 +257,7 @@ func (a *applier) replace(crd *Object) error {
 			return err
 		}
 		err = a.client.Put().AbsPath(path).Param("fieldManager", model.FieldManager).SetHeader("Accept",
-			apply.AsMetadata).Body(merged).Do(a.ctx).Error()
+			objectinfo.AsMetadata).Body(merged).Do(a.ctx).Error()
 		if apierrors.IsConflict(err) && try < maxCRDTries {
 			continue
 		}
@@ -368,7 +369,7 @@ func (a *applier) createOther(object *Object) error {
 			}
 			request = request.Namespace(namespace)
 		}
-		return request.SetHeader("Accept", apply.AsMetadata).Body(object.data).Do(a.ctx).Error()
+		return request.SetHeader("Accept", objectinfo.AsMetadata).Body(object.data).Do(a.ctx).Error()
 	}
 	if err := a.Namespace.Around(post); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err

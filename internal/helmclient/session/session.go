@@ -21,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
@@ -109,7 +110,7 @@ func NewOpener(pool *connections.Pool, renderer *rendering.Renderer, parsed *crd
 		}
 		clients := &connections.Getter{Conn: conn, Config: conn.ActionConfig(ctx)}
 		cluster := apply.NewClient(ctx, clients, desired.Namespace, logs.Printf)
-		cluster.Owner = apply.ReleaseName{Name: desired.Name, Namespace: desired.Namespace}
+		cluster.Owner = objectinfo.ReleaseName{Name: desired.Name, Namespace: desired.Namespace}
 		namespace := &apply.Namespacer{Ctx: ctx, Clients: clients, Cluster: cluster, Impersonated: target.Impersonate != ""}
 		records := conn.Records(ctx, desired.Namespace, target.Storage, namespace.EnsureKnownMissing)
 		s := New(ctx, &recordDriver{CarefulDriver: records, namespace: namespace, seen: cluster.Seen}, cluster, renderer,
