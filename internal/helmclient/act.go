@@ -13,9 +13,9 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/knownobjects"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
@@ -142,7 +142,7 @@ func (c *Client) actIn(s *session.Session, target model.Target, j session.Job,
 ) (Result, error) {
 	action := j.Decision.Action
 	s.Storage.Deadline = c.now().Add(timeout + decide.ActionMargin)
-	var since apply.Since
+	var since knownobjects.Since
 	if s.Cluster != nil {
 		s.Cluster.Known, since = c.versions.Get(target.Key, s.Cluster.Owner)
 	}
@@ -170,9 +170,9 @@ func (c *Client) actIn(s *session.Session, target model.Target, j session.Job,
 
 // Saw caches versions of objects that belong to a release, for example from a watch. A later action changes or deletes
 // objects in a cached version without a read. cluster is the Key of a [model.Target]. Saw sends no request.
-func (c *Client) Saw(cluster, namespace, name string, versions map[inventory.Ref]model.ObjectVersion) {
-	seen := apply.Versions{}
-	for ref, version := range versions {
+func (c *Client) Saw(cluster, namespace, name string, observed map[inventory.Ref]model.ObjectVersion) {
+	seen := knownobjects.Versions{}
+	for ref, version := range observed {
 		seen.Add(ref, version)
 	}
 	release := objectinfo.ReleaseName{Name: name, Namespace: namespace}
@@ -182,7 +182,7 @@ func (c *Client) Saw(cluster, namespace, name string, versions map[inventory.Ref
 
 // noteVersions caches the versions of the objects that an action applied. It drops the versions if the release no
 // longer exists.
-func (c *Client) noteVersions(target model.Target, s *session.Session, since apply.Since, isGone bool) {
+func (c *Client) noteVersions(target model.Target, s *session.Session, since knownobjects.Since, isGone bool) {
 	switch {
 	case s.Cluster == nil:
 	case isGone:

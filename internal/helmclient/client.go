@@ -9,11 +9,11 @@ import (
 
 	"helm.sh/helm/v3/pkg/kube"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/knownobjects"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
@@ -42,7 +42,7 @@ type Client struct {
 	*dryrun.Engine
 	connections *connections.Pool
 	manifests   *manifests.Cache
-	versions    *apply.VersionCache
+	versions    *knownobjects.Cache
 	now         func() time.Time
 	running     *runningActions
 	renderer    *rendering.Renderer
@@ -64,7 +64,7 @@ func New(runner sandbox.Runner) *Client {
 func NewBounded(runner sandbox.Runner, memory Memory) *Client {
 	c := &Client{
 		connections: connections.NewPool(memory.Memory),
-		manifests:   manifests.NewCache(memory.Manifests), versions: apply.NewVersionCache(memory.Versions),
+		manifests:   manifests.NewCache(memory.Manifests), versions: knownobjects.NewCache(memory.Versions),
 		now: time.Now, running: newRunningActions(), renderer: rendering.NewRenderer(runner),
 	}
 	c.open = session.NewOpener(c.connections, c.renderer, crds.NewCache(memory.CRDs))

@@ -27,6 +27,7 @@
 //   - connections: connections to clusters, and the kinds that clusters serve
 //   - objectinfo: single objects of a manifest, and their metadata in a cluster
 //   - manifests: manifests as texts: parsed, and cached
+//   - knownobjects: what HelmOp knows about objects without reading them
 //   - apply: objects of a manifest
 //   - crds: the folder crds of a chart
 //   - adoption: the comparison of a record with the rendering of HelmOp

@@ -4,7 +4,9 @@
 package apply
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 
 	"helm.sh/helm/v3/pkg/kube"
@@ -86,6 +88,23 @@ func (k *Client) deleteKind(infos kube.ResourceList, how Deletion, rediscover fu
 	}
 	group.Wait()
 	return failed
+}
+
+// deleteKnown deletes an object in its known version without reading it. It returns done if the object no longer
+// exists, or if the request failed without a response. Otherwise, for example if no version is known or the object has
+// changed, the caller must read the object. The API server checks permissions before versions. So if a deletion is
+// forbidden, the object may not exist or may belong to another release.
+func (k *Client) deleteKnown(info *resource.Info, policy metav1.DeletionPropagation) (done bool, err error) {
+	known := k.Known.Of(objectinfo.RefOf(info))
+	if known.Number == 0 {
+		return false, nil
+	}
+	_, err = deleteIn(info, policy, known.UID, strconv.FormatInt(known.Number, 10))
+	if apierrors.IsNotFound(err) && !notserved.Is(err) {
+		return true, nil
+	}
+	status := apierrors.APIStatus(nil)
+	return !errors.As(err, &status), err
 }
 
 // deleteObject deletes an object. The argument observed is the state that was just read; nil if it was not read. A

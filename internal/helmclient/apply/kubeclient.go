@@ -25,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/knownobjects"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
@@ -63,7 +64,7 @@ type Client struct {
 	// RefusesOthers means that an upgrade or a rollback fails if it would take over an object of another release.
 	RefusesOthers bool
 	// Known has versions of objects that belonged to the release; nil if none is known.
-	Known Versions
+	Known knownobjects.Versions
 	// Memory is the memory of the action; nil if there is no bound.
 	Memory *actionmemory.Lease
 	// Found is called if an installation finds objects of the release that an uninstallation would delete; nil for other
@@ -93,7 +94,7 @@ type Client struct {
 	// applied holds the objects of the manifest that were applied, with their generations after that.
 	applied map[inventory.Ref]model.Generation
 	// versions holds the versions of these objects.
-	versions Versions
+	versions knownobjects.Versions
 }
 
 // NewClient returns a client of the objects in a namespace. ctx bounds all its requests; log receives Helm's log lines.
@@ -105,7 +106,7 @@ func NewClient(ctx context.Context, clients *connections.Getter, namespace strin
 		Seen:     &manifests.Recorded{},
 		Progress: func(string) {},
 		applied:  map[inventory.Ref]model.Generation{},
-		versions: Versions{},
+		versions: knownobjects.Versions{},
 		hooks:    map[inventory.Ref]hookState{},
 	}
 }
@@ -398,7 +399,7 @@ func (k *Client) noteApplied(result *kube.Result, manifests map[*resource.Info]r
 			ref := objectinfo.RefOf(info)
 			k.applied[ref] = model.Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}
 			if allSucceeded {
-				k.noteVersion(ref, object, manifests[info])
+				k.versions.AddApplied(k.Owner, ref, object, manifests[info])
 			}
 		}
 	}
@@ -411,4 +412,11 @@ func (k *Client) Objects() (refs []inventory.Ref, generations map[inventory.Ref]
 	refs = slices.Collect(maps.Keys(k.applied))
 	inventory.Sort(refs)
 	return refs, maps.Clone(k.applied)
+}
+
+// AppliedVersions returns the versions of the objects that this action applied.
+func (k *Client) AppliedVersions() knownobjects.Versions {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.versions)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/knownobjects"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
@@ -105,22 +105,16 @@ func clearVersion(manifest runtime.Object) {
 	}
 }
 
-// expectation is an object whose content is known without reading it.
-type expectation struct {
-	// version is its resource version.
-	version string
-	// content is its content, as far as Helm needs it to compute a patch.
-	content *unstructured.Unstructured
-}
-
 // updateKnown updates objects as Helm does, and in the same order. It does not read an object that changes if it knows
 // the content of the object: one patch is enough. The patch requires the known resource version. If the API server
 // refuses the patch, Helm updates the object as usual.
 func (k *Client) updateKnown(original, target kube.ResourceList) (*kube.Result, error) {
-	expected := map[*resource.Info]*expectation{}
-	for _, info := range target {
-		if expectation := k.expectationOf(original.Get(info), info); expectation != nil {
-			expected[info] = expectation
+	expected := map[*resource.Info]*knownobjects.Expectation{}
+	if !k.RefusesUnowned {
+		for _, info := range target {
+			if expectation := k.Known.Expected(k.Owner, original.Get(info), info); expectation != nil {
+				expected[info] = expectation
+			}
 		}
 	}
 	if len(expected) == 0 {
@@ -150,14 +144,14 @@ func (k *Client) updateKnown(original, target kube.ResourceList) (*kube.Result, 
 
 // updateOne updates one object. expected is nil if its content is not known.
 func (k *Client) updateOne(original kube.ResourceList, info *resource.Info,
-	expected *expectation,
+	expected *knownobjects.Expectation,
 ) (*kube.Result, error) {
 	target := kube.ResourceList{info}
 	original = original.Intersect(target)
 	if expected == nil {
 		return k.Client.Update(original, target, false)
 	}
-	content, err := expected.content.MarshalJSON()
+	content, err := expected.Content.MarshalJSON()
 	if err != nil {
 		return k.Client.Update(original, target, false)
 	}
@@ -167,7 +161,7 @@ func (k *Client) updateOne(original kube.ResourceList, info *resource.Info,
 	}
 	// With this field in the manifest, the patch has the precondition.
 	manifest := info.Object.(*unstructured.Unstructured)
-	manifest.SetResourceVersion(expected.version)
+	manifest.SetResourceVersion(expected.Version)
 	result, err := k.Client.Update(original, target, false)
 	manifest.SetResourceVersion("")
 	if isRefused := end(); isRefused {
@@ -175,66 +169,4 @@ func (k *Client) updateOne(original kube.ResourceList, info *resource.Info,
 		return k.Client.Update(original, target, false)
 	}
 	return result, err
-}
-
-// expectationOf returns the expected content of an object, or nil if its content is not known or must be read.
-// original is the object in the manifest of the previous revision; nil if there is none. An object whose manifest does
-// not change must be read: without a patch, there is no precondition, and only a read shows whether another client has
-// changed the object.
-//
-// The content is known if HelmOp's last write was this manifest, and if the object has had no other generation since
-// then. If the kind has no generations, the object must still have the resource version of the write.
-func (k *Client) expectationOf(original, info *resource.Info) *expectation {
-	known := k.Known[versionKey(objectinfo.RefOf(info))]
-	if k.RefusesUnowned || original == nil || original == info || known.Number == 0 ||
-		known.wrote.generation != known.Generation || original.Mapping.GroupVersionKind != info.Mapping.GroupVersionKind {
-		return nil
-	}
-	before, ok := original.Object.(*unstructured.Unstructured)
-	after, isSame := info.Object.(*unstructured.Unstructured)
-	hasGeneration := known.Generation != known.Number
-	if !ok || !isSame || !isPlain(before, hasGeneration) || !isPlain(after, hasGeneration) {
-		return nil
-	}
-	content := before.DeepCopy()
-	k.Owner.Mark(content)
-	if contentDigest(known.UID, content) != known.wrote.content {
-		return nil
-	}
-	// Helm always patches texts of a Secret, because the API server stores them as data.
-	if _, hasTexts := after.Object["stringData"]; !hasTexts && contentDigest(known.UID, after) == known.wrote.content {
-		return nil
-	}
-	content.Object = storedContent(content)
-	if hasGeneration {
-		// The generation does not prove that nothing changed in the labels and annotations. So the patch contains all of
-		// them.
-		content.SetLabels(nil)
-		content.SetAnnotations(nil)
-	}
-	return &expectation{version: strconv.FormatInt(known.Number, 10), content: content}
-}
-
-// plainMetadata are the fields of metadata that a manifest may have for a patch without a read.
-var plainMetadata = map[string]bool{"name": true, "namespace": true, "labels": true, "annotations": true}
-
-// isPlain reports whether a patch of an object can be computed from its manifests. The generation proves only that the
-// spec did not change.
-func isPlain(manifest *unstructured.Unstructured, hasGeneration bool) bool {
-	metadata, _ := manifest.Object["metadata"].(map[string]any)
-	for field, value := range metadata {
-		if !plainMetadata[field] && value != nil {
-			return false
-		}
-	}
-	for field := range manifest.Object {
-		switch field {
-		case "apiVersion", "kind", "metadata", "spec":
-		default:
-			if hasGeneration {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -1,25 +1,20 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package apply
+package knownobjects
 
 import (
-	"errors"
 	"hash/maphash"
 	"maps"
-	"strconv"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/notserved"
 )
 
 // versionBytes is the approximate memory for one version, in bytes.
@@ -42,6 +37,27 @@ type knownObject struct {
 func (v Versions) Add(ref inventory.Ref, version model.ObjectVersion) {
 	if version.UID != "" && version.Number > 0 {
 		v.merge(versionKey(ref), knownObject{ObjectVersion: version})
+	}
+}
+
+// Of returns the version of an object; its Number is 0 if none is known.
+func (v Versions) Of(ref inventory.Ref) model.ObjectVersion { return v[versionKey(ref)].ObjectVersion }
+
+// AddApplied adds the version of an object of a release that was applied, and the manifest if the object has its
+// content. It does not add the version for kinds with a generation: controllers change the status of their objects
+// often, and each change increases the resource version.
+func (v Versions) AddApplied(owner objectinfo.ReleaseName, ref inventory.Ref, object metav1.Object,
+	manifest runtime.Object,
+) {
+	if inventory.DeletedWith(object) != owner.String() {
+		return
+	}
+	number, isVersion := inventory.NumberOf(object)
+	if isVersion {
+		v.Add(ref, model.ObjectVersion{UID: object.GetUID(), Number: number, Generation: number})
+	}
+	if content := contentOfWrite(manifest, object); content != 0 && number > 0 {
+		v.merge(versionKey(ref), knownObject{wrote: written{content: content, generation: number}})
 	}
 }
 
@@ -69,27 +85,27 @@ type versionsKey struct {
 	release objectinfo.ReleaseName
 }
 
-// VersionCache holds the last known versions of the objects of releases. When it is full, it drops the least recently
-// used releases. It is safe for concurrent use.
-type VersionCache struct {
+// Cache holds the last known versions of the objects of releases. When it is full, it drops the least recently used
+// releases. It is safe for concurrent use.
+type Cache struct {
 	mu      sync.Mutex
 	entries *bytelru.Cache[versionsKey, Versions]
 	// forgets counts the calls of Forget.
 	forgets int
 }
 
-// Since identifies a point in time for a VersionCache.
+// Since identifies a point in time for a Cache.
 type Since struct{ forgets int }
 
-// NewVersionCache returns an empty cache; limit is its size in bytes.
-func NewVersionCache(limit int64) *VersionCache {
+// NewCache returns an empty cache; limit is its size in bytes.
+func NewCache(limit int64) *Cache {
 	clusterOf := func(key versionsKey) string { return key.cluster }
-	return &VersionCache{entries: bytelru.NewGrouped[versionsKey, Versions](limit, clusterOf)}
+	return &Cache{entries: bytelru.NewGrouped[versionsKey, Versions](limit, clusterOf)}
 }
 
 // Get returns the versions of the objects of a release. It also returns the current point in time, for a later call of
 // Add. The caller must not change the versions.
-func (c *VersionCache) Get(cluster string, release objectinfo.ReleaseName) (Versions, Since) {
+func (c *Cache) Get(cluster string, release objectinfo.ReleaseName) (Versions, Since) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known, _ := c.entries.Get(versionsKey{cluster: cluster, release: release})
@@ -99,7 +115,7 @@ func (c *VersionCache) Get(cluster string, release objectinfo.ReleaseName) (Vers
 // Add adds versions of objects of a release that were observed after a call of Get. They replace the previous versions
 // of these objects. If a cluster was forgotten after the call of Get, Add does nothing: the action may belong to the
 // forgotten cluster.
-func (c *VersionCache) Add(cluster string, release objectinfo.ReleaseName, seen Versions, since Since) {
+func (c *Cache) Add(cluster string, release objectinfo.ReleaseName, seen Versions, since Since) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(seen) == 0 || since.forgets != c.forgets {
@@ -116,54 +132,14 @@ func (c *VersionCache) Add(cluster string, release objectinfo.ReleaseName, seen 
 }
 
 // Remove drops the versions of a release.
-func (c *VersionCache) Remove(cluster string, release objectinfo.ReleaseName) {
+func (c *Cache) Remove(cluster string, release objectinfo.ReleaseName) {
 	c.entries.Remove(versionsKey{cluster: cluster, release: release})
 }
 
 // Forget drops the versions of all releases of a cluster.
-func (c *VersionCache) Forget(cluster string) {
+func (c *Cache) Forget(cluster string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forgets++
 	c.entries.RemoveGroup(cluster)
-}
-
-// noteVersion stores the version of an object that was applied, and the manifest if the object has its content. It does
-// not store the version for kinds with a generation: controllers change the status of their objects often, and each
-// change increases the resource version.
-func (k *Client) noteVersion(ref inventory.Ref, object metav1.Object, manifest runtime.Object) {
-	if inventory.DeletedWith(object) != k.Owner.String() {
-		return
-	}
-	number, isVersion := inventory.NumberOf(object)
-	if isVersion {
-		k.versions.Add(ref, model.ObjectVersion{UID: object.GetUID(), Number: number, Generation: number})
-	}
-	if content := contentOfWrite(manifest, object); content != 0 && number > 0 {
-		k.versions.merge(versionKey(ref), knownObject{wrote: written{content: content, generation: number}})
-	}
-}
-
-// AppliedVersions returns the versions of the objects that this action applied.
-func (k *Client) AppliedVersions() Versions {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return maps.Clone(k.versions)
-}
-
-// deleteKnown deletes an object in its known version without reading it. It returns done if the object no longer
-// exists, or if the request failed without a response. Otherwise, for example if no version is known or the object has
-// changed, the caller must read the object. The API server checks permissions before versions. So if a deletion is
-// forbidden, the object may not exist or may belong to another release.
-func (k *Client) deleteKnown(info *resource.Info, policy metav1.DeletionPropagation) (done bool, err error) {
-	known := k.Known[versionKey(objectinfo.RefOf(info))]
-	if known.Number == 0 {
-		return false, nil
-	}
-	_, err = deleteIn(info, policy, known.UID, strconv.FormatInt(known.Number, 10))
-	if apierrors.IsNotFound(err) && !notserved.Is(err) {
-		return true, nil
-	}
-	status := apierrors.APIStatus(nil)
-	return !errors.As(err, &status), err
 }

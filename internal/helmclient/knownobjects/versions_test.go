@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package apply
+package knownobjects
 
 import (
 	"fmt"
@@ -49,7 +49,7 @@ func TestLastVersionWins(t *testing.T) {
 			if got := versions[versionKey(ref)].ObjectVersion; got != want {
 				t.Errorf("the version is %v, want %v", got, want)
 			}
-			cache, release := NewVersionCache(1<<20), objectinfo.ReleaseName{Name: "r", Namespace: "ns"}
+			cache, release := NewCache(1<<20), objectinfo.ReleaseName{Name: "r", Namespace: "ns"}
 			_, now := cache.Get("c", release)
 			cache.Add("c", release, versionOf("u", 7), now)
 			cache.Add("c", release, versionOf(test.uid, test.number), now)
@@ -64,7 +64,7 @@ func TestLastVersionWins(t *testing.T) {
 // removed releases have none.
 func TestVersionCacheForgets(t *testing.T) {
 	t.Parallel()
-	cache, release := NewVersionCache(1<<20), objectinfo.ReleaseName{Name: "r", Namespace: "ns"}
+	cache, release := NewCache(1<<20), objectinfo.ReleaseName{Name: "r", Namespace: "ns"}
 	_, begin := cache.Get("c", release)
 	cache.Add("c", release, versionOf("u", 7), begin)
 	cache.Add("other", release, versionOf("u", 7), begin)
@@ -90,7 +90,7 @@ func TestVersionCacheForgets(t *testing.T) {
 // TestVersionCacheIsBounded checks that a full cache drops the releases that were used least recently.
 func TestVersionCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	cache := NewVersionCache(2 * (versionBytes + bytelru.Overhead + bytelru.GroupOverhead))
+	cache := NewCache(2 * (versionBytes + bytelru.Overhead + bytelru.GroupOverhead))
 	for i := range 3 {
 		release := objectinfo.ReleaseName{Name: fmt.Sprint(i), Namespace: "ns"}
 		_, now := cache.Get("c", release)
@@ -109,7 +109,7 @@ func TestVersionCacheIsBounded(t *testing.T) {
 func TestWriteStaysKnown(t *testing.T) {
 	t.Parallel()
 	ref := inventory.Ref{Kind: "ConfigMap", Name: "a"}
-	cache, release := NewVersionCache(1<<20), objectinfo.ReleaseName{Name: "r", Namespace: "ns"}
+	cache, release := NewCache(1<<20), objectinfo.ReleaseName{Name: "r", Namespace: "ns"}
 	known := func() knownObject {
 		versions, _ := cache.Get("c", release)
 		return versions[versionKey(ref)]
