@@ -28,6 +28,7 @@
 //   - objectinfo: single objects of a manifest, and their metadata in a cluster
 //   - manifests: manifests as texts: parsed, and cached
 //   - knownobjects: what HelmOp knows about objects without reading them
+//   - leftovers: the objects and fields that failed revisions left behind
 //   - apply: objects of a manifest
 //   - crds: the folder crds of a chart
 //   - adoption: the comparison of a record with the rendering of HelmOp

@@ -12,7 +12,8 @@
 //   - With the option force, it replaces objects that the cluster refuses to change (force.go).
 //   - It ends an action whose record no longer exists (stop.go).
 //   - Its waits for hooks end when the action is stopped (hooks.go).
-//   - It finds the objects that failed revisions left behind (leftovers.go).
+//   - It deletes the objects that failed revisions left behind (leftovers.go), and reverts the fields that they set
+//     (revert.go).
 //
 // The package does not decide which manifest is applied, and it writes no records. Callers create one [Client] for each
 // action.

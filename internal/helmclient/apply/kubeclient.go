@@ -26,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/knownobjects"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/leftovers"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
@@ -47,7 +48,7 @@ type Client struct {
 	// Owner is the release of the action.
 	Owner objectinfo.ReleaseName
 	// Leftovers holds further revisions that may have objects in the cluster; nil if there are none.
-	Leftovers *Leftovers
+	Leftovers *leftovers.Leftovers
 	// KeepsCRD reports whether the chart may have a CustomResourceDefinition in its folders crds. An upgrade does not
 	// delete it. The result is always true for a rollback. KeepsCRD is nil for other actions.
 	KeepsCRD func(name string) bool

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/leftovers"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
@@ -238,7 +239,7 @@ func (p *Planner) unlessAnswered(err error) error {
 }
 
 // object plans one object of the manifest. original is the object in the previous manifest; nil if there is none.
-func (p *Planner) object(info, original *resource.Info, left leftObjects) (*model.Change, error) {
+func (p *Planner) object(info, original *resource.Info, left leftovers.Objects) (*model.Change, error) {
 	change := &model.Change{Ref: objectinfo.RefOf(info), Kind: model.ChangeUpdate}
 	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 	isMissing := apierrors.IsNotFound(err)
@@ -260,7 +261,7 @@ func (p *Planner) object(info, original *resource.Info, left leftObjects) (*mode
 		if change.Before, err = runtime.DefaultUnstructuredConverter.ToUnstructured(live); err != nil {
 			return nil, err
 		}
-		if p.checkOwner(change, original == nil, left.hasBaseline && left.lacks(info)); change.Reason.Fails() {
+		if p.checkOwner(change, original == nil, left.HasBaseline && left.Lacks(info)); change.Reason.Fails() {
 			change.After = desired
 			return change, nil
 		}

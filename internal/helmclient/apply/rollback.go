@@ -9,6 +9,8 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/leftovers"
 )
 
 // rollbackBaselines returns the objects that a rollback compares target with. Helm compares with the objects of the
@@ -31,16 +33,11 @@ func rollbackBaselines(original, target kube.ResourceList) kube.ResourceList {
 // an upgrade, Helm checks all objects that are not in original. In a rollback, it checks none. If original is a failed
 // revision, for example an earlier try of a rollback, the object may belong to another release although original has
 // it. So refuseOthers also checks the objects that an earlier revision does not have.
-func (k *Client) refuseOthers(left leftObjects, original, target kube.ResourceList) error {
-	if !k.RefusesOthers || !k.Restores && !left.hasBaseline {
+func (k *Client) refuseOthers(left leftovers.Objects, original, target kube.ResourceList) error {
+	if !k.RefusesOthers || !k.Restores && !left.HasBaseline {
 		return nil
 	}
 	return k.refuseUnowned(target.Filter(func(info *resource.Info) bool {
-		return k.Restores && !original.Contains(info) || left.lacks(info)
+		return k.Restores && !original.Contains(info) || left.Lacks(info)
 	}), true)
-}
-
-// lacks reports whether one of the revisions does not have an object.
-func (l leftObjects) lacks(info *resource.Info) bool {
-	return slices.ContainsFunc(l.revisions, func(revision leftRevision) bool { return !revision.objects.Contains(info) })
 }

@@ -14,8 +14,8 @@ import (
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/leftovers"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/redaction"
@@ -105,19 +105,19 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 	if err := s.addDeletions(history); err != nil {
 		return err
 	}
-	s.Cluster.OnlyOwned = apply.NeverWorked(history)
+	s.Cluster.OnlyOwned = leftovers.NeverWorked(history)
 	begun, err := s.recordTimes(desired.Name)
 	if err != nil {
 		return err
 	}
-	found := &apply.Leftovers{HasBaseline: isBaseline(history, decision)}
+	found := &leftovers.Leftovers{HasBaseline: isBaseline(history, decision)}
 	// known has the index of the revision with the same content; -1 if the next revision has this content, too.
 	size, known := 0, map[string]int{}
 	if decision.Action.RendersChart() {
-		known[apply.DigestsIn(model.DesiredLabels(desired))] = -1
+		known[leftovers.DigestsIn(model.DesiredLabels(desired))] = -1
 	}
-	for _, record := range apply.UncheckedRevisions(history, decision) {
-		key := apply.DigestsIn(record.Labels)
+	for _, record := range leftovers.Unchecked(history, decision) {
+		key := leftovers.DigestsIn(record.Labels)
 		if record.Labels[model.LabelRevision] != strconv.Itoa(record.Version) {
 			// HelmOp did not create this record, so the digests in its labels have no meaning.
 			key = strconv.Itoa(record.Version)
@@ -127,7 +127,7 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 		if isKnown && record.Manifest == "" {
 			if at >= 0 {
 				same := &found.Revisions[at]
-				same.Worked, same.Since = same.Worked || apply.Worked(record), model.Earlier(same.Since, since)
+				same.Worked, same.Since = same.Worked || leftovers.Worked(record), model.Earlier(same.Since, since)
 			}
 			continue
 		}
@@ -140,8 +140,8 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 			return err
 		}
 		found.Revisions = append(found.Revisions,
-			apply.LeftRevision{Manifest: manifest, Worked: apply.Worked(record), Since: since})
-		if size += len(manifest); size > apply.MaxLeftoverBytes {
+			leftovers.Revision{Manifest: manifest, Worked: leftovers.Worked(record), Since: since})
+		if size += len(manifest); size > leftovers.MaxBytes {
 			break
 		}
 	}
@@ -178,7 +178,7 @@ func (s *Session) addDeletions(history []*release.Release) error {
 // isBaseline reports whether Helm compares an upgrade or a rollback with the newest revision, and this revision failed.
 // history is Helm's history, newest first.
 func isBaseline(history []*release.Release, decision decide.Decision) bool {
-	if len(history) == 0 || history[0].Info == nil || apply.Worked(history[0]) {
+	if len(history) == 0 || history[0].Info == nil || leftovers.Worked(history[0]) {
 		return false
 	}
 	return decision.Action == model.ActionRollback || !slices.ContainsFunc(history, func(record *release.Release) bool {

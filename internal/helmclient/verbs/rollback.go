@@ -12,9 +12,9 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/leftovers"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
@@ -78,7 +78,7 @@ func (s *verb) rollback() error {
 // the desired state, so its content must match them.
 func checkReturn(target *release.Release, desired model.Desired) error {
 	if target.Labels[model.LabelRevision] != strconv.Itoa(target.Version) ||
-		apply.DigestsIn(target.Labels) != apply.DigestsIn(model.DesiredLabels(desired)) {
+		leftovers.DigestsIn(target.Labels) != leftovers.DigestsIn(model.DesiredLabels(desired)) {
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d, the target of the rollback, was not made from the "+
 			"desired release",
 			target.Version)

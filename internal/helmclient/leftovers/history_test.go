@@ -1,26 +1,20 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package apply
+package leftovers
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	helmtime "helm.sh/helm/v3/pkg/time"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 )
 
 func TestUncheckedRevisions(t *testing.T) {
@@ -60,7 +54,7 @@ func TestUncheckedRevisions(t *testing.T) {
 				history = append(history, helmtest.Release(len(words)-i, release.Status(status)))
 			}
 			var got []string
-			for _, record := range UncheckedRevisions(history, test.decision) {
+			for _, record := range Unchecked(history, test.decision) {
 				got = append(got, fmt.Sprint(record.Version))
 			}
 			if strings.Join(got, " ") != test.want {
@@ -106,39 +100,6 @@ func TestNeverWorked(t *testing.T) {
 			map[string]string{model.LabelRevision: "1", model.LabelNeverWorked: "true"})}, true},
 	} {
 		if got := NeverWorked(test.history); got != test.want {
-			t.Errorf("%s: %t, want %t", name, got, test.want)
-		}
-	}
-}
-
-// TestHasMade checks which objects count as created by failed revisions, by the times of the objects and the records.
-func TestHasMade(t *testing.T) {
-	t.Parallel()
-	at := func(second int) time.Time { return time.Date(2026, 11, 20, 12, 0, second, 0, time.UTC) }
-	object := &resource.Info{Name: "a", Mapping: &meta.RESTMapping{GroupVersionKind: schema.GroupVersionKind{Kind: "A"}}}
-	revision := func(worked bool, since time.Time, objects ...*resource.Info) leftRevision {
-		return leftRevision{LeftRevision: LeftRevision{Worked: worked, Since: since}, objects: kube.ResourceList(objects)}
-	}
-	for name, test := range map[string]struct {
-		created   int
-		isMade    bool
-		revisions []leftRevision
-		want      bool
-	}{
-		"created before":           {1, true, []leftRevision{revision(false, at(2), object)}, false},
-		"created in the second":    {2, true, []leftRevision{revision(false, at(2), object)}, true},
-		"in the second, by others": {2, false, []leftRevision{revision(false, at(2), object)}, false},
-		"created later":            {3, false, []leftRevision{revision(false, at(2), object)}, true},
-		"by the first of two revisions": {3, true, []leftRevision{revision(false, at(4), object),
-			revision(false, at(2), object)}, true},
-		"before the revisions that have it": {3, true, []leftRevision{revision(false, at(4), object), revision(false, at(2))},
-			false},
-		"of a revision that worked": {1, false, []leftRevision{revision(false, at(4), object), revision(true, at(2), object)},
-			true},
-		"unknown time": {3, true, []leftRevision{revision(false, time.Time{}, object)}, false},
-	} {
-		observed := &objectinfo.State{Created: at(test.created), IsMade: test.isMade}
-		if got := (leftObjects{revisions: test.revisions}).hasMade(object, observed); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}
