@@ -10,8 +10,8 @@
 //   - It creates some objects right after the first record, instead of reading them before it (assumed.go).
 //   - It does not read an object before a change if it knows the content of the object (update.go).
 //   - With the option force, it replaces objects that the cluster refuses to change (force.go).
-//   - It ends an action whose record no longer exists (stop.go).
-//   - Its waits for hooks end when the action is stopped (hooks.go).
+//   - It deletes an object with the name of a hook only if the object belongs to no other release (hooks.go).
+//   - Its waits end when the action is stopped or when its record no longer exists (package waits).
 //   - It deletes the objects that failed revisions left behind (leftovers.go), and reverts the fields that they set
 //     (revert.go).
 //

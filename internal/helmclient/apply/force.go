@@ -63,7 +63,7 @@ func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, 
 	if _, errs := k.DeleteAll(refused, Deletion{Policy: metav1.DeletePropagationBackground}); len(errs) > 0 {
 		return result, errors.Join(errs...)
 	}
-	if err := k.WaitForDelete(refused, k.remaining(model.DefaultTimeout)); err != nil {
+	if err := k.WaitForDelete(refused, model.DefaultTimeout); err != nil {
 		return result, fmt.Errorf("waiting for the deletion of objects that cannot be changed in place: %w", err)
 	}
 	return k.Client.Update(original, target, true)

@@ -4,24 +4,14 @@
 package apply
 
 import (
-	"context"
 	"fmt"
-	"time"
 
-	"github.com/hashicorp/go-multierror"
 	"helm.sh/helm/v3/pkg/kube"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
@@ -96,64 +86,5 @@ func (k *Client) deleteHook(hook *resource.Info) error {
 		}
 		k.hooks[ref] = hookState{isGone: isGone || apierrors.IsNotFound(err)}
 		return helmerr.IgnoreNotFound(err)
-	}
-}
-
-// typesThatEnd maps the kinds of hooks that can end to the names of their types in Helm's messages.
-var typesThatEnd = map[string]string{"Job": "*batch.Job", "Pod": "*v1.Pod"}
-
-// waitForHooks waits until the Jobs and Pods have ended, with the results and messages of Helm's WatchUntilReady.
-// Hooks of other kinds need no wait. The wait ends with ctx. Helm's function has no context, and its informers repeat
-// failed requests: it would run until the timeout after a stop, for an hour if the author of the chart wants that.
-func (k *Client) waitForHooks(ctx context.Context, hooks kube.ResourceList, timeout time.Duration) error {
-	ctx, end := watchtools.ContextWithOptionalTimeout(ctx, timeout)
-	defer end()
-	var waits multierror.Group
-	for _, hook := range hooks {
-		kind := hook.Mapping.GroupVersionKind.Kind
-		if typesThatEnd[kind] == "" {
-			continue
-		}
-		k.Log("Watching for changes to %s %s with timeout of %v", kind, hook.Name, timeout)
-		waits.Go(func() error {
-			objects := cache.NewListWatchFromClient(hook.Client, hook.Mapping.Resource.Resource, hook.Namespace,
-				fields.OneTermEqualSelector("metadata.name", hook.Name))
-			_, err := watchtools.UntilWithSync(ctx, objects, &unstructured.Unstructured{}, nil,
-				func(event watch.Event) (bool, error) { return k.hasEnded(hook, event) })
-			return err
-		})
-	}
-	return waits.Wait().ErrorOrNil()
-}
-
-// hasEnded reports whether a hook has ended with an event. It returns an error if the hook failed.
-func (k *Client) hasEnded(hook *resource.Info, event watch.Event) (bool, error) {
-	k.Log("%s event for %s", event.Type, hook.Name)
-	if event.Type == watch.Deleted {
-		return true, nil
-	}
-	switch object := kube.AsVersioned(&resource.Info{Object: event.Object, Mapping: hook.Mapping}).(type) {
-	case *batchv1.Job:
-		for _, condition := range object.Status.Conditions {
-			switch {
-			case condition.Status != corev1.ConditionTrue:
-			case condition.Type == batchv1.JobComplete:
-				return true, nil
-			case condition.Type == batchv1.JobFailed:
-				return true, fmt.Errorf("job %s failed: %s", hook.Name, condition.Reason)
-			}
-		}
-		k.Log("%s: Jobs active: %d, jobs failed: %d, jobs succeeded: %d", hook.Name, object.Status.Active,
-			object.Status.Failed, object.Status.Succeeded)
-		return false, nil
-	case *corev1.Pod:
-		k.Log("Pod %s: %s", hook.Name, object.Status.Phase)
-		if object.Status.Phase == corev1.PodFailed {
-			return true, fmt.Errorf("pod %s failed", hook.Name)
-		}
-		return object.Status.Phase == corev1.PodSucceeded, nil
-	default: // This is a custom resource whose kind has the name of a kind of Kubernetes.
-		return true, fmt.Errorf("expected %s to be a %s, got %T", hook.Name,
-			typesThatEnd[hook.Mapping.GroupVersionKind.Kind], object)
 	}
 }

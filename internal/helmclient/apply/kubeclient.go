@@ -30,6 +30,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/waits"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/notserved"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
@@ -310,7 +311,7 @@ func (k *Client) apply(original, target kube.ResourceList, force bool, update up
 
 // Wait implements kube.Interface.
 func (k *Client) Wait(resources kube.ResourceList, timeout time.Duration) error {
-	return k.untilStop(resources, timeout, k.Client.Wait)
+	return k.waiter().UntilStop(resources, timeout, k.Client.Wait)
 }
 
 // WatchUntilReady implements kube.Interface.
@@ -318,11 +319,26 @@ func (k *Client) WatchUntilReady(resources kube.ResourceList, timeout time.Durat
 	if hook, ok := objectinfo.HookOf(resources); ok {
 		k.Progress("waiting for " + hook)
 	}
-	ctx, end := context.WithCancel(k.Ctx)
-	defer end()
-	return k.untilStop(resources, timeout, func(hooks kube.ResourceList, timeout time.Duration) error {
-		return k.waitForHooks(ctx, hooks, timeout)
-	})
+	return k.waiter().ForHooks(resources, timeout)
+}
+
+// WaitForDelete implements kube.InterfaceExt. It does not wait for objects that are not being deleted, because HelmOp
+// keeps these objects. After any error, an uninstallation keeps the records of the release.
+func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
+	_, isHook := objectinfo.HookOf(resources)
+	if isHook {
+		resources = resources.Filter(func(info *resource.Info) bool { return !k.hooks[hookRef(info)].isGone })
+	}
+	err := k.waiter().ForDeletion(resources, timeout)
+	if err != nil && !isHook && k.Remaining != nil {
+		k.Remaining()
+	}
+	return err
+}
+
+// waiter returns the waits of the action.
+func (k *Client) waiter() waits.Waiter {
+	return waits.Waiter{Ctx: k.Ctx, Stop: k.Stop, Recorded: k.Recorded, Log: k.Log}
 }
 
 // Delete implements kube.Interface. Helm calls it for hooks, and to clean up after a failed action. It deletes no
@@ -368,16 +384,6 @@ func (k *Client) DeletionErrors() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return errors.Join(k.deletions...)
-}
-
-// remaining limits a timeout to the remaining time of the action, because Helm gives each hook the whole timeout.
-func (k *Client) remaining(timeout time.Duration) time.Duration {
-	deadline, ok := k.Ctx.Deadline()
-	if !ok {
-		return timeout
-	}
-	// Zero would mean no timeout.
-	return max(min(timeout, time.Until(deadline)), time.Millisecond)
 }
 
 // noteApplied stores which objects of the manifest were applied, and their generations in the responses of the API

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 )
 
 // endingObject is a cluster with one ConfigMap that is being deleted until a time.
@@ -33,7 +34,7 @@ type endingObject struct {
 }
 
 func (o *endingObject) roundTrip(req *http.Request) (*http.Response, error) {
-	old := strings.Replace(deletingPod(), "Pod", "ConfigMap", 1)
+	old := strings.Replace(helmtest.DeletingPod(), "Pod", "ConfigMap", 1)
 	if o.finalizer != "" {
 		old = strings.Replace(old, "example.com/slow", o.finalizer, 1)
 	}
@@ -46,21 +47,21 @@ func (o *endingObject) roundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		if !isGone || o.isNew {
-			return status(http.StatusConflict, "AlreadyExists")(req)
+			return helmtest.Status(http.StatusConflict, "AlreadyExists")(req)
 		}
 		if bytes.Contains(body, []byte("resourceVersion")) {
-			return status(http.StatusBadRequest, "BadRequest")(req)
+			return helmtest.Status(http.StatusBadRequest, "BadRequest")(req)
 		}
 		o.isNew = true
-		return answer(http.StatusCreated, created)(req)
+		return helmtest.Answer(http.StatusCreated, created)(req)
 	case o.isNew:
-		return answer(http.StatusOK, created)(req)
+		return helmtest.Answer(http.StatusOK, created)(req)
 	case isGone:
-		return status(http.StatusNotFound, "NotFound")(req)
+		return helmtest.Status(http.StatusNotFound, "NotFound")(req)
 	case req.Method != http.MethodGet && o.refusesChanges:
-		return status(http.StatusUnprocessableEntity, "Invalid")(req)
+		return helmtest.Status(http.StatusUnprocessableEntity, "Invalid")(req)
 	default:
-		return answer(http.StatusOK, old)(req)
+		return helmtest.Answer(http.StatusOK, old)(req)
 	}
 }
 
@@ -85,7 +86,7 @@ func TestUpdateAwaitsDeletions(t *testing.T) {
 		"volume in use":    {data: `,"data":{"key":"new"}`, isNeverGone: true, finalizer: "kubernetes.io/pvc-protection"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			helmtest.InBubble(t, func(t *testing.T) {
 				const timeout = time.Minute
 				ctx, end := context.WithTimeout(t.Context(), timeout)
 				defer end()

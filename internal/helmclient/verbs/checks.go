@@ -14,11 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/waits"
 )
 
 // checkNewest returns an error if the newest revision is not the revision that the decision is based on, or has another
@@ -131,7 +131,7 @@ func (s *verb) checkRecordExists() error {
 	if newest == nil || s.Records == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), apply.RecordInterval)
+	ctx, cancel := context.WithTimeout(context.Background(), waits.RecordInterval)
 	defer cancel()
 	_, err := s.Records.Metadata.Get(ctx, records.NameOf(s.Desired.Name, newest.Version), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -1,12 +1,11 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package apply
+package waits
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,12 +18,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/rest"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
@@ -92,60 +86,18 @@ func (o *oneObject) watch(request context.Context) io.ReadCloser {
 	return out
 }
 
-// client returns a client of the cluster, and the object with the manifest.
-func (o *oneObject) client(t *testing.T, manifest string) (*Client, kube.ResourceList) {
+// waiter returns a Waiter for an action in the cluster, Helm's own client, and the object with the manifest.
+func (o *oneObject) waiter(t *testing.T, manifest string) (*Waiter, *kube.Client, kube.ResourceList) {
 	t.Helper()
-	return clientThrough(o.ctx, t, o.roundTrip, manifest)
+	config, objects := helmtest.ObjectThrough(t, o.roundTrip, manifest)
+	log := func(string, ...any) {}
+	helm := &kube.Client{Factory: &connections.Getter{Config: config}, Log: log, Namespace: "apps"}
+	return &Waiter{Ctx: o.ctx, Log: log}, helm, objects
 }
-
-// clientThrough returns a client with a transport, and the object with the manifest.
-func clientThrough(ctx context.Context, t *testing.T, transport helmtest.RoundTripperFunc, manifest string) (*Client,
-	kube.ResourceList,
-) {
-	t.Helper()
-	config := &rest.Config{Host: "http://cluster", Transport: transport}
-	k := NewClient(ctx, &connections.Getter{Config: config}, "apps", func(string, ...any) {})
-	object := &unstructured.Unstructured{}
-	if err := json.Unmarshal([]byte(manifest), object); err != nil {
-		t.Fatal(err)
-	}
-	kind := object.GroupVersionKind()
-	version := kind.GroupVersion()
-	config.GroupVersion, config.APIPath = &version, "/apis"
-	config.NegotiatedSerializer = resource.UnstructuredPlusDefaultContentConfig().NegotiatedSerializer
-	client, err := rest.RESTClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plural, _ := meta.UnsafeGuessKindToResource(kind)
-	return k, kube.ResourceList{{Client: client, Namespace: "apps", Name: object.GetName(), Object: object,
-		Mapping: &meta.RESTMapping{Resource: plural, GroupVersionKind: kind, Scope: meta.RESTScopeNamespace}}}
-}
-
-// inBubble runs a test with a fake clock. It removes the process-wide delay between the errors of informers: the last
-// error may have happened outside of the bubble, and the delay would then last for decades of fake time.
-func inBubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	handlers := utilruntime.ErrorHandlers
-	utilruntime.ErrorHandlers = nil
-	defer func() { utilruntime.ErrorHandlers = handlers }()
-	synctest.Test(t, test)
-}
-
-// objectOf returns an object as JSON.
-func objectOf(kind schema.GroupVersionKind, rest string) string {
-	version, name := kind.ToAPIVersionAndKind()
-	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"a","namespace":"apps","resourceVersion":"1"}%s}`,
-		version, name, rest)
-}
-
-var (
-	jobKind = schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
-	podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
-)
 
 // TestHooksEndAsInHelm checks that waits for hooks have the results, the durations and the errors of Helm's own waits.
 func TestHooksEndAsInHelm(t *testing.T) {
+	objectOf, jobKind, podKind := helmtest.ObjectOf, helmtest.JobKind, helmtest.PodKind
 	event := func(name, object string) string { return fmt.Sprintf(`{"type":%q,"object":%s}`, name, object) }
 	ended := func(condition, status string) string {
 		return objectOf(jobKind, fmt.Sprintf(
@@ -186,18 +138,19 @@ func TestHooksEndAsInHelm(t *testing.T) {
 		if test.want != "" {
 			test.want = "1 error occurred:\n\t* " + test.want + "\n\n"
 		}
-		for waiter, wait := range map[string]func(*Client, kube.ResourceList) error{
-			"Helm":   func(k *Client, hooks kube.ResourceList) error { return k.Client.WatchUntilReady(hooks, time.Hour) },
-			"HelmOp": func(k *Client, hooks kube.ResourceList) error { return k.WatchUntilReady(hooks, time.Hour) },
-		} {
-			t.Run(name+"/"+waiter, func(t *testing.T) {
-				inBubble(t, func(t *testing.T) {
+		for client, isHelm := range map[string]bool{"Helm": true, "HelmOp": false} {
+			t.Run(name+"/"+client, func(t *testing.T) {
+				helmtest.InBubble(t, func(t *testing.T) {
 					cluster := &oneObject{ctx: t.Context(), object: test.object, event: test.event}
-					k, hooks := cluster.client(t, objectOf(test.kind, ""))
-					k.Stop = t.Context()
+					waiter, helm, hooks := cluster.waiter(t, objectOf(test.kind, ""))
+					waiter.Stop = t.Context()
+					wait := waiter.ForHooks
+					if isHelm {
+						wait = helm.WatchUntilReady
+					}
 					begun := time.Now()
 					got := ""
-					if err := wait(k, hooks); err != nil {
+					if err := wait(hooks, time.Hour); err != nil {
 						got = err.Error()
 					}
 					if took := time.Since(begun); got != test.want || took.Truncate(time.Minute) != test.after {
@@ -213,28 +166,28 @@ func TestHooksEndAsInHelm(t *testing.T) {
 // record, although the action has not ended.
 func TestStopEndsWaitForHook(t *testing.T) {
 	errStop := errors.New("the release is being deleted")
-	for name, stop := range map[string]func(k *Client, cancel context.CancelCauseFunc){
-		"stopped": func(_ *Client, cancel context.CancelCauseFunc) {
+	for name, stop := range map[string]func(waiter *Waiter, cancel context.CancelCauseFunc){
+		"stopped": func(_ *Waiter, cancel context.CancelCauseFunc) {
 			time.AfterFunc(RecordInterval, func() { cancel(errStop) })
 		},
-		"no record": func(k *Client, _ context.CancelCauseFunc) { k.Recorded = func() error { return errStop } },
+		"no record": func(waiter *Waiter, _ context.CancelCauseFunc) { waiter.Recorded = func() error { return errStop } },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			helmtest.InBubble(t, func(t *testing.T) {
 				action, end := context.WithCancel(t.Context())
-				cluster := &oneObject{ctx: action, object: objectOf(jobKind, "")}
-				k, hooks := cluster.client(t, cluster.object)
+				cluster := &oneObject{ctx: action, object: helmtest.ObjectOf(helmtest.JobKind, "")}
+				waiter, _, hooks := cluster.waiter(t, cluster.object)
 				stopped, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
-				k.Stop = stopped
-				stop(k, cancel)
-				if err := k.WatchUntilReady(hooks, time.Hour); !errors.Is(err, errStop) {
+				waiter.Stop = stopped
+				stop(waiter, cancel)
+				if err := waiter.ForHooks(hooks, time.Hour); !errors.Is(err, errStop) {
 					t.Errorf("error %v", err)
 				}
 				synctest.Wait()
 				stacks := make([]byte, 1<<20)
 				stacks = stacks[:runtime.Stack(stacks, true)]
-				if bytes.Contains(stacks, []byte("k8s.io/client-go")) || bytes.Contains(stacks, []byte("untilStop")) ||
+				if bytes.Contains(stacks, []byte("k8s.io/client-go")) || bytes.Contains(stacks, []byte("UntilStop")) ||
 					cluster.watches > 0 {
 					t.Errorf("%d watches after the wait, and goroutines:\n%s", cluster.watches, stacks)
 				}
@@ -247,21 +200,25 @@ func TestStopEndsWaitForHook(t *testing.T) {
 // TestStoppedWaitEnds checks that a wait that was stopped sends no request later than two minutes after the end of its
 // action.
 func TestStoppedWaitEnds(t *testing.T) {
-	pod := objectOf(podKind, `,"status":{"phase":"Pending"}`)
-	for name, wait := range map[string]func(*Client, kube.ResourceList) error{
-		"ready":   func(k *Client, objects kube.ResourceList) error { return k.Wait(objects, time.Hour) },
-		"deleted": func(k *Client, objects kube.ResourceList) error { return k.WaitForDelete(objects, time.Hour) },
+	pod := helmtest.ObjectOf(helmtest.PodKind, `,"status":{"phase":"Pending"}`)
+	for name, wait := range map[string]func(*Waiter, *kube.Client, kube.ResourceList) error{
+		"ready": func(waiter *Waiter, helm *kube.Client, objects kube.ResourceList) error {
+			return waiter.UntilStop(objects, time.Hour, helm.Wait)
+		},
+		"deleted": func(waiter *Waiter, _ *kube.Client, objects kube.ResourceList) error {
+			return waiter.ForDeletion(objects, time.Hour)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			helmtest.InBubble(t, func(t *testing.T) {
 				action, end := context.WithCancel(t.Context())
 				cluster := &oneObject{ctx: action,
 					object: strings.Replace(pod, `"name"`, `"deletionTimestamp":"2026-01-01T00:00:00Z","name"`, 1)}
-				k, objects := cluster.client(t, pod)
+				waiter, helm, objects := cluster.waiter(t, pod)
 				stopped, cancel := context.WithCancel(t.Context())
-				k.Stop = stopped
+				waiter.Stop = stopped
 				time.AfterFunc(10*time.Second, cancel)
-				if err := wait(k, objects); !errors.Is(err, context.Canceled) {
+				if err := wait(waiter, helm, objects); !errors.Is(err, context.Canceled) {
 					t.Errorf("error %v", err)
 				}
 				ended := time.Now()

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package apply
+package waits
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
@@ -22,31 +21,18 @@ import (
 // deletionInterval is how often a wait checks whether objects still exist.
 const deletionInterval = 2 * time.Second
 
-// WaitForDelete implements kube.InterfaceExt. It does not wait for objects that are not being deleted, because HelmOp
-// keeps these objects. Only the response "not found" proves that an object is gone. While the API server answers with
-// another error, the wait continues: Helm's own wait would end. After any error, an uninstallation keeps the records of
-// the release.
-func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
-	_, isHook := objectinfo.HookOf(resources)
-	if isHook {
-		resources = resources.Filter(func(info *resource.Info) bool { return !k.hooks[hookRef(info)].isGone })
-	}
-	err := k.waitForDelete(resources, timeout)
-	if err != nil && !isHook && k.Remaining != nil {
-		k.Remaining()
-	}
-	return err
-}
-
-func (k *Client) waitForDelete(resources kube.ResourceList, timeout time.Duration) error {
+// ForDeletion waits until no object is being deleted. It does not wait for objects that are not being deleted. Only the
+// response "not found" proves that an object is gone. While the API server answers with another error, the wait
+// continues: Helm's own wait would end.
+func (w Waiter) ForDeletion(resources kube.ResourceList, timeout time.Duration) error {
 	// These are copies, because reading overwrites the objects.
 	rest, err := stillDeleting(objectinfo.Copies(resources))
 	if len(rest) == 0 || !mayPass(err) {
 		return err
 	}
-	ctx, end := context.WithCancel(k.Ctx)
+	ctx, end := context.WithCancel(w.Ctx)
 	defer end()
-	return k.untilStop(rest, timeout, func(rest kube.ResourceList, timeout time.Duration) error {
+	return w.UntilStop(rest, timeout, func(rest kube.ResourceList, timeout time.Duration) error {
 		return waitUntilGone(ctx, rest, timeout)
 	})
 }
