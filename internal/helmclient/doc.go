@@ -30,6 +30,7 @@
 //   - knownobjects: what HelmOp knows about objects without reading them
 //   - leftovers: the objects and fields that failed revisions left behind
 //   - waits: waits that end when an action is stopped or loses its record
+//   - namespacing: the namespace of a release
 //   - apply: objects of a manifest
 //   - crds: the folder crds of a chart
 //   - adoption: the comparison of a record with the rendering of HelmOp

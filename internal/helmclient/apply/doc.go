@@ -6,7 +6,6 @@
 // It does the following in addition to Helm's own client:
 //
 //   - It does not delete objects that belong to another release (deletion.go).
-//   - It creates the namespace right before the first record (namespace.go).
 //   - It creates some objects right after the first record, instead of reading them before it (assumed.go).
 //   - It does not read an object before a change if it knows the content of the object (update.go).
 //   - With the option force, it replaces objects that the cluster refuses to change (force.go).

@@ -113,6 +113,15 @@ func NewClient(ctx context.Context, clients *connections.Getter, namespace strin
 	}
 }
 
+// Plans implements namespacing.Manifest.
+func (k *Client) Plans(is func(*resource.Info) bool) bool { return slices.ContainsFunc(k.planned, is) }
+
+// Mark implements namespacing.Manifest.
+func (k *Client) Mark(object metav1.Object) { k.Owner.Mark(object) }
+
+// NoteMade implements namespacing.Manifest.
+func (k *Client) NoteMade(is func(*resource.Info) bool) { k.isMade = is }
+
 // IsReachable implements kube.Interface. It sends no request, because the observation before each action has checked
 // the connection.
 func (k *Client) IsReachable() error { return nil }

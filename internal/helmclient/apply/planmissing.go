@@ -17,17 +17,18 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/namespacing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // Namespace plans the creation of the release's namespace, and its labels and annotations.
-func (p *Planner) Namespace(n *Namespacer) error {
+func (p *Planner) Namespace(n *namespacing.Namespacer) error {
 	hasMetadata := len(n.Labels)+len(n.Annotations) > 0
 	if !n.Create && !hasMetadata {
 		return nil
 	}
-	namespaces, err := n.namespaces()
+	namespaces, err := n.Namespaces()
 	if err != nil {
 		return err
 	}
@@ -43,17 +44,17 @@ func (p *Planner) Namespace(n *Namespacer) error {
 	case isMissing && n.Create:
 		p.NewNamespaces[n.Name] = true
 	case isMissing:
-		p.add(&model.Change{Kind: model.ChangeCreate, Reason: model.ReasonRejected, Message: n.missing().Error(),
+		p.add(&model.Change{Kind: model.ChangeCreate, Reason: model.ReasonRejected, Message: n.MissingError().Error(),
 			Ref: inventory.Ref{Version: "v1", Kind: "Namespace", Name: n.Name}})
 		return nil
 	}
-	namespace := n.namespace()
+	namespace := n.Object()
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	data, err := json.Marshal(namespace)
 	if err != nil {
 		return err
 	}
-	return p.Missing(data, n.withMetadata)
+	return p.Missing(data, n.WithMetadata)
 }
 
 // Missing plans an object in the folder crds. The object is given as JSON. The plan creates the object if it does not

@@ -23,6 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/namespacing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 )
 
@@ -60,7 +61,7 @@ type applier struct {
 // Target is the cluster to which CRDs are applied.
 type Target struct {
 	Cluster   *apply.Client
-	Namespace *apply.Namespacer
+	Namespace *namespacing.Namespacer
 	// Known are the kinds that the cluster serves, according to the last discovery.
 	Known chartutil.VersionSet
 	// Rediscover runs discovery again.

@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/namespacing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
@@ -110,7 +111,7 @@ func (s reader) differencesAround(j session.Job, manifest string,
 	}
 	planner := &apply.Planner{Client: s.dryRunCluster(j.Desired),
 		NewNamespaces: map[string]bool{}, NewKinds: map[schema.GroupKind]bool{}}
-	namespace := &apply.Namespacer{Ctx: s.Ctx, Clients: planner.Clients, Name: j.Desired.Namespace,
+	namespace := &namespacing.Namespacer{Ctx: s.Ctx, Clients: planner.Clients, Name: j.Desired.Namespace,
 		Labels: j.Options.Install.NamespaceLabels, Annotations: j.Options.Install.NamespaceAnnotations}
 	if err := planner.Namespace(namespace); err != nil {
 		return nil, err

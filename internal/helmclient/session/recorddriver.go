@@ -6,8 +6,8 @@ package session
 import (
 	"helm.sh/helm/v3/pkg/release"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/namespacing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
@@ -15,7 +15,7 @@ import (
 // also records which manifests are in the storage.
 type recordDriver struct {
 	records.CarefulDriver
-	namespace *apply.Namespacer
+	namespace *namespacing.Namespacer
 	seen      *manifests.Recorded
 }
 

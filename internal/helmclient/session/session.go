@@ -21,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/namespacing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
@@ -37,7 +38,7 @@ type Session struct {
 	// Logs holds the log lines of Helm. It also hides values in errors.
 	Logs *helmerr.LogBuffer
 	// Namespace creates and labels the release's namespace when the first record is created.
-	Namespace *apply.Namespacer
+	Namespace *namespacing.Namespacer
 	// Cluster is Helm's client of the cluster. It is nil for renderings without a cluster, and in tests that replace
 	// it.
 	Cluster *apply.Client
@@ -111,7 +112,8 @@ func NewOpener(pool *connections.Pool, renderer *rendering.Renderer, parsed *crd
 		clients := &connections.Getter{Conn: conn, Config: conn.ActionConfig(ctx)}
 		cluster := apply.NewClient(ctx, clients, desired.Namespace, logs.Printf)
 		cluster.Owner = objectinfo.ReleaseName{Name: desired.Name, Namespace: desired.Namespace}
-		namespace := &apply.Namespacer{Ctx: ctx, Clients: clients, Cluster: cluster, Impersonated: target.Impersonate != ""}
+		namespace := &namespacing.Namespacer{Ctx: ctx, Clients: clients, Manifest: cluster,
+			Impersonated: target.Impersonate != ""}
 		records := conn.Records(ctx, desired.Namespace, target.Storage, namespace.EnsureKnownMissing)
 		s := New(ctx, &recordDriver{CarefulDriver: records, namespace: namespace, seen: cluster.Seen}, cluster, renderer,
 			desired, logs)

@@ -14,6 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/namespacing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
@@ -51,7 +52,7 @@ func (s *verb) install() error {
 		// Helm changes the values that it gets.
 		_, err = install.Run(rendered, rendering.CopyValues(s.Values))
 		// Each of these errors ends an assumption for good, so the loop ends.
-		if !errors.Is(err, apply.ErrNamespaceExists) && !errors.Is(err, apply.ErrObjectsExist) {
+		if !errors.Is(err, namespacing.ErrExists) && !errors.Is(err, apply.ErrObjectsExist) {
 			return err
 		}
 		if err := s.Memory.RenderAgain(); err != nil {

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package apply
+package namespacing
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,21 +40,31 @@ type Namespacer struct {
 	Impersonated bool
 	// Labels and Annotations are set on the namespace.
 	Labels, Annotations map[string]string
-	// Cluster is Helm's client of the action, whose manifest may have the namespace; nil if there is none.
-	Cluster *Client
+	// Manifest is the manifest of the action, which may have the namespace; nil if there is none.
+	Manifest Manifest
 	// done means that labels and annotations are set.
 	done bool
 	// assumed means that the namespace is assumed to be missing, see AssumeMissing.
 	assumed bool
 }
 
-// ErrNamespaceExists means that a namespace that was assumed to be missing may exist. No record was created.
-var ErrNamespaceExists = errors.New("the namespace may exist already")
+// Manifest is the manifest of an installation.
+type Manifest interface {
+	// Plans reports whether the installation will create a certain object.
+	Plans(is func(*resource.Info) bool) bool
+	// Mark sets the labels and annotations with which Helm marks the objects of the release.
+	Mark(object metav1.Object)
+	// NoteMade notes that the action has created this object already.
+	NoteMade(is func(*resource.Info) bool)
+}
+
+// ErrExists means that a namespace that was assumed to be missing may exist. No record was created.
+var ErrExists = errors.New("the namespace may exist already")
 
 // AssumeMissing makes the search for conflicting objects assume that the namespace does not exist, unless the namespace
 // is known to exist. Objects in a missing namespace need no search. The creation of the namespace, right before the
-// record, shows whether the assumption is true. If it fails, the error of the record is ErrNamespaceExists, and the
-// caller repeats the action.
+// record, shows whether the assumption is true. If it fails, the error of the record is ErrExists, and the caller
+// repeats the action.
 func (n *Namespacer) AssumeMissing() {
 	if n == nil || n.Name == "" || !n.Create || n.Impersonated || len(n.Labels)+len(n.Annotations) > 0 {
 		return
@@ -73,13 +82,13 @@ func (n *Namespacer) Check() error {
 	if n == nil || n.Name == "" || n.Create {
 		return nil
 	}
-	namespaces, err := n.namespaces()
+	namespaces, err := n.Namespaces()
 	if err != nil {
 		return err
 	}
 	_, err = namespaces.Get(n.Ctx, n.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return n.missing()
+		return n.MissingError()
 	}
 	// Without the permission to read namespaces, only the creation of the record shows whether the namespace exists.
 	return nil
@@ -101,7 +110,7 @@ func (n *Namespacer) Around(makeRecord func() error) error {
 		return n.explain(err)
 	}
 	if !n.Create {
-		return n.missing()
+		return n.MissingError()
 	}
 	if err := n.ensure(); err != nil {
 		return err
@@ -118,8 +127,8 @@ func (n *Namespacer) EnsureKnownMissing() error {
 	return n.ensure()
 }
 
-// ensure creates the namespace unless it exists. It returns ErrNamespaceExists if the namespace was assumed to be
-// missing and the cluster refuses to create it.
+// ensure creates the namespace unless it exists. It returns ErrExists if the namespace was assumed to be missing and
+// the cluster refuses to create it.
 func (n *Namespacer) ensure() error {
 	err := n.make()
 	if n.assumed {
@@ -129,7 +138,7 @@ func (n *Namespacer) ensure() error {
 			n.Clients.Conn.Namespaces.Add(n.Name)
 		}
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-			return ErrNamespaceExists
+			return ErrExists
 		}
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -146,7 +155,7 @@ func (n *Namespacer) setMetadata() error {
 	if err != nil {
 		return err
 	}
-	namespaces, err := n.namespaces()
+	namespaces, err := n.Namespaces()
 	if err != nil {
 		return err
 	}
@@ -154,7 +163,7 @@ func (n *Namespacer) setMetadata() error {
 	_, err = namespaces.Patch(n.Ctx, n.Name, types.MergePatchType, patch, options)
 	if apierrors.IsNotFound(err) {
 		if !n.Create {
-			return n.missing()
+			return n.MissingError()
 		}
 		err = n.make()
 		if apierrors.IsAlreadyExists(err) {
@@ -169,19 +178,19 @@ func (n *Namespacer) setMetadata() error {
 
 // make creates the namespace.
 func (n *Namespacer) make() error {
-	namespaces, err := n.namespaces()
+	namespaces, err := n.Namespaces()
 	if err != nil {
 		return err
 	}
-	namespace := n.namespace()
-	hasNamespace := n.Cluster != nil && slices.ContainsFunc(n.Cluster.planned, n.is)
+	namespace := n.Object()
+	hasNamespace := n.Manifest != nil && n.Manifest.Plans(n.is)
 	if hasNamespace {
 		// If the action fails, the next action finds an object of the release.
-		n.Cluster.Owner.Mark(namespace)
+		n.Manifest.Mark(namespace)
 	}
 	_, err = namespaces.Create(n.Ctx, namespace, metav1.CreateOptions{FieldManager: model.FieldManager})
 	if err == nil && hasNamespace {
-		n.Cluster.isMade = n.is
+		n.Manifest.NoteMade(n.is)
 	}
 	return err
 }
@@ -191,15 +200,15 @@ func (n *Namespacer) is(info *resource.Info) bool {
 	return info.Mapping.GroupVersionKind.GroupKind() == schema.GroupKind{Kind: "Namespace"} && info.Name == n.Name
 }
 
-// namespace returns the namespace to create, with the label "name" as Helm does.
-func (n *Namespacer) namespace() *corev1.Namespace {
+// Object returns the namespace to create, with the label "name" as Helm does.
+func (n *Namespacer) Object() *corev1.Namespace {
 	labels := map[string]string{"name": n.Name}
 	maps.Copy(labels, n.Labels)
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: labels, Annotations: n.Annotations}}
 }
 
-// withMetadata returns a live namespace with the labels and annotations, as JSON.
-func (n *Namespacer) withMetadata(live []byte) ([]byte, error) {
+// WithMetadata returns a live namespace with the labels and annotations, as JSON.
+func (n *Namespacer) WithMetadata(live []byte) ([]byte, error) {
 	namespace := &corev1.Namespace{}
 	if err := json.Unmarshal(live, namespace); err != nil {
 		return nil, err
@@ -213,8 +222,8 @@ func (n *Namespacer) withMetadata(live []byte) ([]byte, error) {
 	return json.Marshal(namespace)
 }
 
-// namespaces returns a client that uses the read cache of the action.
-func (n *Namespacer) namespaces() (corev1client.NamespaceInterface, error) {
+// Namespaces returns a client that uses the read cache of the action.
+func (n *Namespacer) Namespaces() (corev1client.NamespaceInterface, error) {
 	client, err := corev1client.NewForConfig(n.Clients.Config)
 	if err != nil {
 		return nil, err
@@ -232,8 +241,8 @@ func (n *Namespacer) isMissing(err error) bool {
 	return details != nil && details.Kind == "namespaces" && details.Name == n.Name
 }
 
-// missing returns the error for a namespace that is missing and must not be created.
-func (n *Namespacer) missing() error {
+// MissingError returns the error for a namespace that is missing and must not be created.
+func (n *Namespacer) MissingError() error {
 	if n.Impersonated {
 		return helmerr.New(nil,
 			"the namespace %q does not exist: create it, or set install.createNamespace to true, which is needed with a "+
