@@ -110,10 +110,10 @@ RACE := ./internal/helmclient ./internal/objectwatch ./internal/cli/fleet ./cont
 	./internal/async ./internal/attempts ./internal/bundle ./internal/bytebudget ./internal/bytelru ./internal/celexpr \
 	./internal/cli ./internal/cli/bill ./internal/cli/kube ./internal/cli/migrate ./internal/cli/steer \
 	./internal/cli/support ./internal/clusterlink ./internal/clustermove ./internal/clusterview ./internal/compact \
-	./internal/drift ./internal/helmclient/actionmemory ./internal/helmclient/connections \
+	./internal/drift ./internal/helmclient/actionmemory ./internal/helmclient/apply ./internal/helmclient/connections \
 	./internal/helmclient/knownobjects ./internal/helmclient/manifests ./internal/helmclient/records \
-	./internal/kindcache ./internal/manager ./internal/memory ./internal/oci ./internal/oci/cloud \
-	./internal/oci/credentials ./internal/oci/endpoint ./internal/oci/flight ./internal/oci/store \
+	./internal/helmclient/waits ./internal/kindcache ./internal/manager ./internal/memory ./internal/oci \
+	./internal/oci/cloud ./internal/oci/credentials ./internal/oci/endpoint ./internal/oci/flight ./internal/oci/store \
 	./internal/oci/transport ./internal/oci/verification ./internal/ownwrites ./internal/preflight ./internal/preview \
 	./internal/queue ./internal/recordreads ./internal/recordstorage ./internal/redaction ./internal/render \
 	./internal/report ./internal/resolution ./internal/runningactions ./internal/sandbox ./internal/selection \

@@ -140,7 +140,7 @@ func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *objec
 				return err
 			}
 		}
-		if why := k.whyKept(observed.Annotations); why != "" {
+		if why := k.WhyKept(observed.Annotations); why != "" {
 			k.Log("not deleting %s %q: %s", info.Mapping.GroupVersionKind.Kind, info.Name, why)
 			return nil
 		}
@@ -155,9 +155,9 @@ func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *objec
 	}
 }
 
-// whyKept returns why an object is not deleted: according to its annotations, it does not belong to the release. The
+// WhyKept returns why an object is not deleted: according to its annotations, it does not belong to the release. The
 // result is empty if the object is deleted.
-func (k *Client) whyKept(annotations map[string]string) string {
+func (k *Client) WhyKept(annotations map[string]string) string {
 	if other := k.Owner.Other(annotations); other != "" {
 		return "it belongs to release " + other
 	}
@@ -195,5 +195,5 @@ func (k *Client) rebuild(info *resource.Info) (kube.ResourceList, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.buildServed(data)
+	return k.BuildServed(data)
 }

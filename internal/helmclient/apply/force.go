@@ -85,7 +85,7 @@ func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube
 		if !apierrors.IsInvalid(err) || !helmerr.Immutable.MatchString(err.Error()) {
 			continue
 		}
-		reason, err := k.reasonToKeep(info)
+		reason, err := k.ReasonToKeep(info)
 		if err != nil {
 			return nil, fmt.Errorf("checking whether %s %q, which cannot be changed in place, may be deleted: %w", kind.Kind,
 				info.Name, err)
@@ -99,8 +99,8 @@ func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube
 	return refused, nil
 }
 
-// reasonToKeep returns why an object must not be deleted and re-created; empty if it may be deleted.
-func (k *Client) reasonToKeep(info *resource.Info) (string, error) {
+// ReasonToKeep returns why an object must not be deleted and re-created; empty if it may be deleted.
+func (k *Client) ReasonToKeep(info *resource.Info) (string, error) {
 	kind := info.Mapping.GroupVersionKind.GroupKind()
 	if !replaceable[kind] {
 		return "its deletion could destroy data", nil
@@ -114,7 +114,7 @@ func (k *Client) reasonToKeep(info *resource.Info) (string, error) {
 		return "", err
 	}
 	object := &unstructured.Unstructured{Object: content}
-	if why := k.whyKept(object.GetAnnotations()); why != "" {
+	if why := k.WhyKept(object.GetAnnotations()); why != "" {
 		return why, nil
 	}
 	if inventory.IsKept(object.GetAnnotations()) {

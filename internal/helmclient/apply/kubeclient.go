@@ -150,7 +150,7 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 		if !k.Lenient && (validate || !k.Seen.Has(string(manifest))) {
 			return nil, k.UnservedError(unknown)
 		}
-		resources, err = k.buildServed(manifest)
+		resources, err = k.BuildServed(manifest)
 	}
 	if err == nil && k.Lenient && !validate && len(resources) == 0 &&
 		!bytes.Contains(manifest, []byte(release.HookAnnotation)) {
@@ -213,7 +213,7 @@ func (k *Client) create(resources kube.ResourceList) (*kube.Result, error) {
 	}
 	if k.isMade != nil {
 		made := rest.Filter(k.isMade)
-		if _, err := guarded(k.updateKnown)(made, made); err != nil {
+		if _, err := Guarded(k.updateKnown)(made, made); err != nil {
 			return nil, err
 		}
 		rest = rest.Difference(made)
@@ -264,7 +264,7 @@ func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force b
 // apply updates objects and then deletes the objects that are no longer desired. Helm's client receives only the
 // objects that stay. Otherwise, it would also delete objects of other owners, and would only log failed deletions. No
 // later revision would then delete these objects. force means that update replaces whole objects.
-func (k *Client) apply(original, target kube.ResourceList, force bool, update updateFunc) (*kube.Result, error) {
+func (k *Client) apply(original, target kube.ResourceList, force bool, update UpdateFunc) (*kube.Result, error) {
 	k.planned = nil
 	if k.Found != nil && slices.ContainsFunc(original,
 		func(info *resource.Info) bool { return !objectinfo.IsKeptByManifest(info) }) {
@@ -282,7 +282,7 @@ func (k *Client) apply(original, target kube.ResourceList, force bool, update up
 	if err != nil {
 		return &kube.Result{}, err
 	}
-	left, err := k.takeLeftovers()
+	left, err := k.TakeLeftovers()
 	if err != nil {
 		return &kube.Result{}, helmerr.Explain(err)
 	}
@@ -306,7 +306,7 @@ func (k *Client) apply(original, target kube.ResourceList, force bool, update up
 	if err != nil {
 		return result, helmerr.Explain(err)
 	}
-	undesired, err := k.undesired(left, original, target)
+	undesired, err := k.Undesired(left, original, target)
 	if err != nil {
 		return result, helmerr.Explain(err)
 	}

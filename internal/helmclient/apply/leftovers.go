@@ -17,16 +17,16 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// takeLeftovers builds the objects of Leftovers. It does this once per action.
-func (k *Client) takeLeftovers() (leftovers.Objects, error) {
+// TakeLeftovers builds the objects of Leftovers. It does this once per action.
+func (k *Client) TakeLeftovers() (leftovers.Objects, error) {
 	behind := k.Leftovers
 	k.Leftovers = nil
 	return leftovers.Build(behind, k.Build)
 }
 
-// undesired returns the objects that an update deletes: the objects of original that are not in target, and the objects
+// Undesired returns the objects that an update deletes: the objects of original that are not in target, and the objects
 // that failed revisions left behind. If original failed, it may only have taken over objects, so they stay.
-func (k *Client) undesired(left leftovers.Objects, original, target kube.ResourceList) (kube.ResourceList, error) {
+func (k *Client) Undesired(left leftovers.Objects, original, target kube.ResourceList) (kube.ResourceList, error) {
 	var undesired kube.ResourceList
 	for _, info := range original.Difference(target) {
 		if objectinfo.IsKeptByManifest(info) || k.InCRDFolder(objectinfo.RefOf(info)) {
@@ -84,7 +84,7 @@ func (k *Client) leftBehind(left leftovers.Objects, known kube.ResourceList) (ku
 
 // leftBehindBy does the same as leftBehind for the objects of Leftovers.
 func (k *Client) leftBehindBy(known kube.ResourceList) (kube.ResourceList, error) {
-	left, err := k.takeLeftovers()
+	left, err := k.TakeLeftovers()
 	if err != nil {
 		return nil, err
 	}

@@ -40,16 +40,16 @@ func (k *Client) revertFields(left leftovers.Objects, original, target kube.Reso
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", objectinfo.RefOf(info), err)
 		}
-		reverts, err := k.revertsOf(left, info, known, live)
+		reverts, err := k.RevertsOf(left, info, known, live)
 		if err != nil {
 			return err
 		}
 		for _, revert := range reverts {
-			_, err := k.updateAll(kube.ResourceList{revert.baseline}, objectinfo.Copies(kube.ResourceList{info}),
+			_, err := k.updateAll(kube.ResourceList{revert.Baseline}, objectinfo.Copies(kube.ResourceList{info}),
 				func(original, target kube.ResourceList) (*kube.Result, error) {
-					return revert.update(original, target, false)
+					return revert.Update(original, target, false)
 				})
-			if cannotRevert(err) {
+			if CannotRevert(err) {
 				k.Log("not reverting the changes of a failed Helm revision in %s: %v", objectinfo.RefOf(info), err)
 				continue
 			}
@@ -67,23 +67,23 @@ var contentErrors = regexp.MustCompile(errComparison.Error() + `|failed to creat
 // unread is a part of Helm's error for a patch that it cannot compute because it cannot read the object.
 const unread = "unable to get data for current object"
 
-// cannotRevert reports whether the content of a failed revision prevents its revert. With another error, for example
+// CannotRevert reports whether the content of a failed revision prevents its revert. With another error, for example
 // because a webhook does not answer, a later action must try again: after a success, no action reverts the revision.
-func cannotRevert(err error) bool {
+func CannotRevert(err error) bool {
 	return err != nil && contentErrors.MatchString(err.Error()) && !strings.Contains(err.Error(), unread)
 }
 
-// revert is an update that reverts the changes of a failed revision in an object.
-type revert struct {
-	baseline *resource.Info
-	update   func(original, target kube.ResourceList, force bool) (*kube.Result, error)
+// Revert is an update that reverts the changes of a failed revision in an object.
+type Revert struct {
+	Baseline *resource.Info
+	Update   func(original, target kube.ResourceList, force bool) (*kube.Result, error)
 }
 
-// revertsOf returns the updates that revert the changes of failed revisions in an object. known is the object that Helm
+// RevertsOf returns the updates that revert the changes of failed revisions in an object. known is the object that Helm
 // compares with; it is nil or info itself if Helm adopts the object. live is the object in the cluster.
-func (k *Client) revertsOf(left leftovers.Objects, info, known *resource.Info,
+func (k *Client) RevertsOf(left leftovers.Objects, info, known *resource.Info,
 	live runtime.Object,
-) ([]revert, error) {
+) ([]Revert, error) {
 	object, err := meta.Accessor(live)
 	if err != nil {
 		return nil, err
@@ -99,9 +99,9 @@ func (k *Client) revertsOf(left leftovers.Objects, info, known *resource.Info,
 		// So only the object in the cluster shows what changes.
 		update = k.Client.UpdateThreeWayMerge
 	}
-	var found []revert
+	var found []Revert
 	for _, baseline := range left.Baselines(k.Owner, info, known, content) {
-		found = append(found, revert{baseline, update})
+		found = append(found, Revert{Baseline: baseline, Update: update})
 	}
 	return found, nil
 }

@@ -24,11 +24,11 @@ func TestCannotRevert(t *testing.T) {
 		"failed to create patch: unable to get data for current object apps/map: etcdserver: leader changed": false,
 		"the server is currently unable to handle the request":                                               false,
 	} {
-		if got := cannotRevert(errors.New(text)); got != want {
+		if got := CannotRevert(errors.New(text)); got != want {
 			t.Errorf("%q: %t, want %t", text, got, want)
 		}
 	}
-	if cannotRevert(nil) {
+	if CannotRevert(nil) {
 		t.Error("no error")
 	}
 }

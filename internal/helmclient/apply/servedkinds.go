@@ -101,9 +101,9 @@ func (k *Client) Serves(kind schema.GroupVersionKind) (bool, error) {
 		func(resource metav1.APIResource) bool { return resource.Kind == kind.Kind }), nil
 }
 
-// buildServed builds a recorded manifest without the objects of kinds that the cluster no longer serves. If the cluster
+// BuildServed builds a recorded manifest without the objects of kinds that the cluster no longer serves. If the cluster
 // serves the kind in another version, the object is built in that version, because it is the same object.
-func (k *Client) buildServed(manifest []byte) (kube.ResourceList, error) {
+func (k *Client) BuildServed(manifest []byte) (kube.ResourceList, error) {
 	objects, err := manifests.DecodeText(manifest)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
+// readsAtOnce is the number of objects that are read at the same time.
+const readsAtOnce = 4
+
 // UnownedObject is an existing object of a manifest without Helm's marks for the release.
 type UnownedObject struct {
 	Ref inventory.Ref
@@ -31,7 +34,7 @@ func (k *Client) Unowned(manifest string) ([]UnownedObject, error) {
 		return nil, err
 	}
 	defer end()
-	resources, err := k.buildServed([]byte(manifest))
+	resources, err := k.BuildServed([]byte(manifest))
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +79,7 @@ func (k *Client) unownedOf(infos kube.ResourceList, needsLabel bool) ([]UnownedO
 	observed := objectinfo.ReadTogether(k.Ctx, infos)
 	states := make([]*objectinfo.State, len(infos))
 	var group errgroup.Group
-	group.SetLimit(plannedAtOnce)
+	group.SetLimit(readsAtOnce)
 	for i, info := range infos {
 		if states[i] = observed.Of(info); states[i] != nil {
 			continue

@@ -22,15 +22,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// updateFunc updates objects. original are the objects in the manifest of the previous revision.
-type updateFunc func(original, target kube.ResourceList) (*kube.Result, error)
+// UpdateFunc updates objects. original are the objects in the manifest of the previous revision.
+type UpdateFunc func(original, target kube.ResourceList) (*kube.Result, error)
 
 // errComparison is the error of a panic of an update.
 var errComparison = errors.New("cannot compare an object with the former Helm revision")
 
-// guarded turns a panic of an update into an error. Helm calls updates in a goroutine of its own, where a panic would
+// Guarded turns a panic of an update into an error. Helm calls updates in a goroutine of its own, where a panic would
 // end the manager. The computation of a patch panics for some manifests, for example with an empty item in a list.
-func guarded(update updateFunc) updateFunc {
+func Guarded(update UpdateFunc) UpdateFunc {
 	return func(original, target kube.ResourceList) (result *kube.Result, err error) {
 		defer func() {
 			if cause := recover(); cause != nil {
@@ -45,12 +45,12 @@ func guarded(update updateFunc) updateFunc {
 // accepts the change and then disappears. So updateAll waits until such objects are gone, and updates all objects
 // again. The responses of the API server show these objects, so the check itself needs no request. It does not wait for
 // a volume that is in use, see isInUse.
-func (k *Client) updateAll(original, target kube.ResourceList, update updateFunc) (*kube.Result, error) {
+func (k *Client) updateAll(original, target kube.ResourceList, update UpdateFunc) (*kube.Result, error) {
 	manifests := objectinfo.ManifestsOf(target)
 	var created kube.ResourceList
 	for {
 		k.Progress("applying " + plural.Count(len(target), "object", "objects"))
-		result, err := guarded(update)(original, target)
+		result, err := Guarded(update)(original, target)
 		result.Created = slices.Concat(created, result.Created)
 		deleting := result.Updated.Filter(func(info *resource.Info) bool {
 			return isDeletingNow(info, manifests[info])

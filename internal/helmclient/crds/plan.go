@@ -9,12 +9,18 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
+// Planner adds an object to a plan.
+type Planner interface {
+	// Missing plans the creation of an object, given as JSON. Without replace, an existing object is kept. With replace,
+	// the result of replace takes the place of an existing object.
+	Missing(data []byte, replace func(live []byte) ([]byte, error)) error
+}
+
 // Plan adds to a plan what [Apply] would do with the objects of a chart's crds folders. It changes nothing.
-func Plan(planner *apply.Planner, policy model.CRDPolicy, objects []*Object) error {
+func Plan(planner Planner, policy model.CRDPolicy, objects []*Object) error {
 	for _, object := range objects {
 		var replace func([]byte) ([]byte, error)
 		if object.IsCRD() && policy == model.CRDsCreateReplace {

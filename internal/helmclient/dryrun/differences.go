@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/adoption"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -109,7 +108,7 @@ func (s reader) differencesAround(j session.Job, manifest string,
 		}
 		differences = append(differences, adoption.Difference{What: object.Ref.String(), How: how})
 	}
-	planner := &apply.Planner{Client: s.dryRunCluster(j.Desired),
+	planner := &planner{Client: s.dryRunCluster(j.Desired),
 		NewNamespaces: map[string]bool{}, NewKinds: map[schema.GroupKind]bool{}}
 	namespace := &namespacing.Namespacer{Ctx: s.Ctx, Clients: planner.Clients, Name: j.Desired.Namespace,
 		Labels: j.Options.Install.NamespaceLabels, Annotations: j.Options.Install.NamespaceAnnotations}

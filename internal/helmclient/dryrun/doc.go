@@ -6,7 +6,7 @@
 //
 //   - Render and RenderOffline render a release.
 //   - RenderUpgraded renders a release for its cluster after an upgrade of Kubernetes.
-//   - Plan compares a rendering with the cluster.
+//   - Plan compares a rendering with the cluster. It uses the decisions of package apply (planner.go).
 //   - Present and Definitions read the release and the CustomResourceDefinitions that the cluster has now.
 //
 // [AdoptionDifferences] returns the changes that the adoption of a release would make.

@@ -143,7 +143,7 @@ func (s reader) plan(j session.Job, observation model.Observation, plan *model.P
 		return err
 	}
 	s.Cluster.KeepsCRD = crds.InFolder(j.Chart)
-	planner := &apply.Planner{
+	planner := &planner{
 		Client: s.Cluster, IsInstall: isInstall, Force: j.Options.Upgrade.Force && !isInstall,
 		TakeOwnership: j.Options.Install.TakeOwnership,
 		NewNamespaces: map[string]bool{}, NewKinds: map[schema.GroupKind]bool{},

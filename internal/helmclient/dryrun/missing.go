@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package apply
+package dryrun
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 )
 
 // Namespace plans the creation of the release's namespace, and its labels and annotations.
-func (p *Planner) Namespace(n *namespacing.Namespacer) error {
+func (p *planner) Namespace(n *namespacing.Namespacer) error {
 	hasMetadata := len(n.Labels)+len(n.Annotations) > 0
 	if !n.Create && !hasMetadata {
 		return nil
@@ -60,7 +60,7 @@ func (p *Planner) Namespace(n *namespacing.Namespacer) error {
 // Missing plans an object in the folder crds. The object is given as JSON. The plan creates the object if it does not
 // exist. Without replace, an existing object is kept. With replace, the result of replace takes the place of an
 // existing object.
-func (p *Planner) Missing(data []byte, replace func(live []byte) ([]byte, error)) error {
+func (p *planner) Missing(data []byte, replace func(live []byte) ([]byte, error)) error {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(data); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (p *Planner) Missing(data []byte, replace func(live []byte) ([]byte, error)
 	return nil
 }
 
-func (p *Planner) missing(info *resource.Info, replace func(live []byte) ([]byte, error)) (*model.Change, error) {
+func (p *planner) missing(info *resource.Info, replace func(live []byte) ([]byte, error)) (*model.Change, error) {
 	change := &model.Change{Ref: objectinfo.RefOf(info), Kind: model.ChangeCreate}
 	helper := resource.NewHelper(info.Client, info.Mapping).WithFieldManager(model.FieldManager)
 	live, err := helper.Get(info.Namespace, info.Name)
@@ -122,7 +122,7 @@ func (p *Planner) missing(info *resource.Info, replace func(live []byte) ([]byte
 }
 
 // replacement returns the object after the replacement of a live object.
-func (p *Planner) replacement(change *model.Change, helper *resource.Helper, live runtime.Object,
+func (p *planner) replacement(change *model.Change, helper *resource.Helper, live runtime.Object,
 	replace func(live []byte) ([]byte, error),
 ) (runtime.Object, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)

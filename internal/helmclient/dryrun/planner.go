@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package apply
+package dryrun
 
 import (
 	"bytes"
@@ -24,6 +24,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/leftovers"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
@@ -42,10 +43,10 @@ const (
 // noDryRun matches the response of an API server to a dry run that a webhook does not support.
 var noDryRun = regexp.MustCompile(`does not support dry run|BadRequest.*dry.?run`)
 
-// Planner plans how a manifest would be applied. It runs Helm's own update of each object in a [Client] whose requests
-// change nothing, see connections.Connection.PlanConfig.
-type Planner struct {
-	*Client
+// planner plans how a manifest would be applied. It runs Helm's own update of each object in an [apply.Client] whose
+// requests change nothing, see connections.Connection.PlanConfig.
+type planner struct {
+	*apply.Client
 	// Force and TakeOwnership are the options of the action. IsInstall means an installation.
 	Force, TakeOwnership, IsInstall bool
 	// NewNamespaces are the namespaces that do not exist and would be created.
@@ -60,12 +61,12 @@ type Planner struct {
 
 // Manifest plans the change from the manifest original to the manifest target. original is empty for an installation.
 // An error means that the cluster did not respond. Objects whose change would fail are part of the result.
-func (p *Planner) Manifest(original, target string) error {
+func (p *planner) Manifest(original, target string) error {
 	end, err := p.Memory.Parse(original, false)
 	if err != nil {
 		return err
 	}
-	before, err := p.buildServed([]byte(original))
+	before, err := p.BuildServed([]byte(original))
 	end()
 	if err != nil {
 		return err
@@ -79,7 +80,7 @@ func (p *Planner) Manifest(original, target string) error {
 			return err
 		}
 	}
-	left, err := p.takeLeftovers()
+	left, err := p.TakeLeftovers()
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (p *Planner) Manifest(original, target string) error {
 	for _, change := range planned {
 		p.add(change)
 	}
-	undesired, err := p.undesired(left, before, after)
+	undesired, err := p.Undesired(left, before, after)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (p *Planner) Manifest(original, target string) error {
 }
 
 // add adds a change, or counts an object that would not change.
-func (p *Planner) add(change *model.Change) {
+func (p *planner) add(change *model.Change) {
 	if change.Kind == "" {
 		p.Unchanged++
 		return
@@ -124,7 +125,7 @@ func (p *Planner) add(change *model.Change) {
 }
 
 // buildTarget builds the objects that the cluster serves. Objects of other kinds become changes.
-func (p *Planner) buildTarget(manifest []byte) (kube.ResourceList, error) {
+func (p *planner) buildTarget(manifest []byte) (kube.ResourceList, error) {
 	objects, err := manifests.Decode(p.Memory, string(manifest))
 	if err != nil {
 		return nil, err
@@ -176,7 +177,7 @@ func (p *Planner) buildTarget(manifest []byte) (kube.ResourceList, error) {
 }
 
 // unserved returns the change of objects of a kind that the cluster does not serve.
-func (p *Planner) unserved(kind schema.GroupVersionKind) model.Change {
+func (p *planner) unserved(kind schema.GroupVersionKind) model.Change {
 	change := model.Change{Kind: model.ChangeCreate, Reason: model.ReasonKindNotServed}
 	if p.NewKinds[kind.GroupKind()] {
 		change.Reason = model.ReasonUnchecked
@@ -189,7 +190,7 @@ func (p *Planner) unserved(kind schema.GroupVersionKind) model.Change {
 
 // list lists the kinds with several objects in a namespace, so that these objects need no further request. Without the
 // permission to list objects, the plan reads them one by one.
-func (p *Planner) list(infos kube.ResourceList) error {
+func (p *planner) list(infos kube.ResourceList) error {
 	type place struct {
 		kind      schema.GroupVersionKind
 		namespace string
@@ -228,7 +229,7 @@ func (p *Planner) list(infos kube.ResourceList) error {
 }
 
 // unlessAnswered returns an error if the cluster did not respond or refuses the credentials; nil for other errors.
-func (p *Planner) unlessAnswered(err error) error {
+func (p *planner) unlessAnswered(err error) error {
 	switch kind := helmerr.Classify(err); {
 	case errors.Is(kind, helmerr.ErrUnreachable), errors.Is(kind, helmerr.ErrUnauthorized),
 		errors.Is(kind, helmerr.ErrTimeout), p.Ctx.Err() != nil:
@@ -239,7 +240,7 @@ func (p *Planner) unlessAnswered(err error) error {
 }
 
 // object plans one object of the manifest. original is the object in the previous manifest; nil if there is none.
-func (p *Planner) object(info, original *resource.Info, left leftovers.Objects) (*model.Change, error) {
+func (p *planner) object(info, original *resource.Info, left leftovers.Objects) (*model.Change, error) {
 	change := &model.Change{Ref: objectinfo.RefOf(info), Kind: model.ChangeUpdate}
 	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 	isMissing := apierrors.IsNotFound(err)
@@ -250,7 +251,7 @@ func (p *Planner) object(info, original *resource.Info, left leftovers.Objects) 
 	if err != nil {
 		return nil, err
 	}
-	var updates []revert
+	var updates []apply.Revert
 	send := p.Client.Client.Update
 	if p.IsInstall && p.TakeOwnership {
 		send = p.Client.Client.UpdateThreeWayMerge
@@ -266,7 +267,7 @@ func (p *Planner) object(info, original *resource.Info, left leftovers.Objects) 
 			return change, nil
 		}
 		if !p.Force {
-			if updates, err = p.revertsOf(left, info, original, live); err != nil {
+			if updates, err = p.RevertsOf(left, info, original, live); err != nil {
 				return nil, err
 			}
 		}
@@ -277,7 +278,7 @@ func (p *Planner) object(info, original *resource.Info, left leftovers.Objects) 
 			original.Object = info.Object.DeepCopyObject()
 		}
 	}
-	if err := p.update(info, change.Before, append(updates, revert{original, send})); err != nil {
+	if err := p.update(info, change.Before, append(updates, apply.Revert{Baseline: original, Update: send})); err != nil {
 		return p.refused(change, info, err)
 	}
 	if change.After, err = contentOf(info); err != nil {
@@ -295,18 +296,18 @@ func (p *Planner) object(info, original *resource.Info, left leftovers.Objects) 
 // update sends the dry run of an update. before is the object in the cluster. updates revert the changes of failed
 // revisions; the last one is the update itself, whose baseline may be nil. The result is that of the first update that
 // changes the object.
-func (p *Planner) update(info *resource.Info, before map[string]any, updates []revert) error {
+func (p *planner) update(info *resource.Info, before map[string]any, updates []apply.Revert) error {
 	manifest := info.Object
 	for i, update := range updates {
 		info.Object = manifest.DeepCopyObject()
 		var original kube.ResourceList
-		if update.baseline != nil {
-			original.Append(update.baseline)
+		if update.Baseline != nil {
+			original.Append(update.Baseline)
 		}
-		_, err := guarded(func(original, target kube.ResourceList) (*kube.Result, error) {
-			return update.update(original, target, p.Force)
+		_, err := apply.Guarded(func(original, target kube.ResourceList) (*kube.Result, error) {
+			return update.Update(original, target, p.Force)
 		})(original, kube.ResourceList{info})
-		if i < len(updates)-1 && cannotRevert(err) {
+		if i < len(updates)-1 && apply.CannotRevert(err) {
 			continue // The action does not revert the changes, either.
 		}
 		if err != nil {
@@ -322,8 +323,9 @@ func (p *Planner) update(info *resource.Info, before map[string]any, updates []r
 
 // checkOwner checks the owner of an object that exists. isNew means that the previous revision did not have the object:
 // Helm then requires that it belongs to the release. isUnchecked means that the previous revision failed, and that an
-// earlier one did not have the object, see refuseOthers. With RefusesUnowned, each object must belong to the release.
-func (p *Planner) checkOwner(change *model.Change, isNew, isUnchecked bool) {
+// earlier one did not have the object, see refuseOthers in package apply. With RefusesUnowned, each object must belong
+// to the release.
+func (p *planner) checkOwner(change *model.Change, isNew, isUnchecked bool) {
 	live := unstructured.Unstructured{Object: change.Before}
 	annotations := live.GetAnnotations()
 	other := p.Owner.Other(annotations)
@@ -344,7 +346,7 @@ func (p *Planner) checkOwner(change *model.Change, isNew, isUnchecked bool) {
 
 // refused completes the change of an object that the cluster refuses. It returns an error if the cluster did not
 // respond.
-func (p *Planner) refused(change *model.Change, info *resource.Info, err error) (*model.Change, error) {
+func (p *planner) refused(change *model.Change, info *resource.Info, err error) (*model.Change, error) {
 	if err := p.unlessAnswered(err); err != nil {
 		return nil, err
 	}
@@ -375,11 +377,11 @@ func (p *Planner) refused(change *model.Change, info *resource.Info, err error) 
 }
 
 // recreation turns a change that the cluster refuses into a re-creation if the option force permits it.
-func (p *Planner) recreation(change *model.Change, info *resource.Info) error {
+func (p *planner) recreation(change *model.Change, info *resource.Info) error {
 	if !p.Force {
 		return nil
 	}
-	reason, err := p.reasonToKeep(info)
+	reason, err := p.ReasonToKeep(info)
 	if err != nil {
 		return p.unlessAnswered(err)
 	}
@@ -393,7 +395,7 @@ func (p *Planner) recreation(change *model.Change, info *resource.Info) error {
 }
 
 // deletion plans the deletion of an object that is no longer desired; nil if the object stays or does not exist.
-func (p *Planner) deletion(info *resource.Info) (*model.Change, error) {
+func (p *planner) deletion(info *resource.Info) (*model.Change, error) {
 	if objectinfo.IsKeptByManifest(info) {
 		return nil, nil
 	}
@@ -408,7 +410,7 @@ func (p *Planner) deletion(info *resource.Info) (*model.Change, error) {
 			return nil, err
 		}
 		annotations := (&unstructured.Unstructured{Object: change.Before}).GetAnnotations()
-		if p.whyKept(annotations) != "" || inventory.IsKept(annotations) {
+		if p.WhyKept(annotations) != "" || inventory.IsKept(annotations) {
 			return nil, nil
 		}
 		// The deletion has no body, so that the transport can make it a dry run.

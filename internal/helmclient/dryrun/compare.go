@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package apply
+package dryrun
 
 import (
 	corev1 "k8s.io/api/core/v1"
