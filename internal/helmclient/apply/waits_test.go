@@ -68,7 +68,6 @@ func TestWaitsEndWithAction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			helmtest.InBubble(t, func(t *testing.T) {
 				action, end := context.WithCancel(t.Context())
-				defer end()
 				deleting := func(req *http.Request) (*http.Response, error) {
 					if action.Err() != nil {
 						return nil, action.Err()
@@ -90,6 +89,8 @@ func TestWaitsEndWithAction(t *testing.T) {
 				if err := wait(k, objects, time.Hour); !errors.Is(err, errStop) {
 					t.Errorf("after a stop, error %v", err)
 				}
+				end()
+				time.Sleep(2 * time.Hour) // Helm's wait for ready objects ends a while after the action.
 			})
 		})
 	}
