@@ -14,14 +14,26 @@ func TestAccess(t *testing.T) {
 	t.Parallel()
 	chart := oci.Access{Insecure: true, CloudProvider: "aws", CA: []byte("ca"), ClientCert: []byte("cert"),
 		ClientKey: []byte("key")}
-	for image, own := range map[string]bool{"r.example:5000/app:1": true, "r.example/app:1": false, "nginx": false} {
-		ref, err := Parse(image)
+	for _, tc := range []struct {
+		chart, image string
+		own          bool
+	}{
+		{"oci://r.example:5000/charts/web", "r.example:5000/app:1", true},
+		{"oci://r.example:5000/charts/web", "r.example/app:1", false},
+		{"oci://r.example:5000/charts/web", "nginx", false},
+		{"oci://r.example:80/charts/web", "r.example/app:1", true},
+		{"oci://r.example:443/charts/web", "r.example/app:1", false},
+		{"oci://registry-1.docker.io/bitnamicharts/redis", "docker.io/bitnami/redis:7", true},
+		{"oci://docker.io/bitnamicharts/redis", "nginx", true},
+	} {
+		ref, err := Parse(tc.image)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := Access(chart, "oci://r.example:5000/charts/web", ref)
-		if got.Insecure != own || (got.ClientKey != nil) != own || (got.CloudProvider != "") != own || got.CA == nil {
-			t.Errorf("%s: %+v", image, got)
+		got := Access(chart, tc.chart, ref)
+		if got.Insecure != tc.own || (got.ClientKey != nil) != tc.own || (got.CloudProvider != "") != tc.own ||
+			got.CA == nil {
+			t.Errorf("%s, %s: %+v", tc.chart, tc.image, got)
 		}
 	}
 }

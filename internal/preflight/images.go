@@ -224,7 +224,7 @@ func lookupsOf(release *Release) (lookups []lookup, refused string, err error) {
 			continue
 		}
 		l.access = images.Access(release.Access, release.ChartURL, l.reference)
-		l.isOfChart = images.IsOnHostOf(release.ChartURL, l.reference)
+		l.isOfChart = images.IsOnHostOf(release.ChartURL, release.Access.Insecure, l.reference)
 		// The author of a chart must not find out what the account of the manager may read on other hosts.
 		l.access.OnlyOwnCredentials = !l.isOfChart
 		// The access to an image depends on the access to the chart and on isOfChart.

@@ -20,6 +20,8 @@ import (
 	"oras.land/oras-go/v2/content/memory"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 )
 
 // push stores an artifact, or a referrer of subject, and returns its descriptor.
@@ -114,6 +116,8 @@ func TestTarget(t *testing.T) {
 	prefix := registry.Reference{Registry: "mirror.example", Repository: "platform"}
 	for source, want := range map[[2]string]string{
 		{"docker.io", "library/nginx"}:               "platform/docker.io/library/nginx",
+		{"registry-1.docker.io", "charts/redis"}:     "platform/docker.io/charts/redis",
+		{"r.example:443", "a"}:                       "platform/r.example/a",
 		{"r.example:5000", "/Stable/metrics-server"}: "platform/r.example-5000/stable/metrics-server",
 	} {
 		if got, err := Target(prefix, source[0], source[1]); err != nil || got.Repository != want {
@@ -130,6 +134,36 @@ func TestTarget(t *testing.T) {
 	}
 	if _, err := Target(prefix, "r.example", "a b"); err == nil {
 		t.Error("a path with a space is accepted")
+	}
+}
+
+// TestOneRuleForEachHost checks that the manager finds the copies by one rule in registries.conf for each host, under
+// all names of the host.
+func TestOneRuleForEachHost(t *testing.T) {
+	t.Parallel()
+	prefix := registry.Reference{Registry: "mirror.example", Repository: "platform"}
+	rules := ""
+	for _, host := range []string{"docker.io", "r.example"} {
+		rules += "[[registry]]\nprefix = '" + host + "'\nlocation = 'mirror.example/platform/" + host + "'\n"
+	}
+	config, err := routes.ParseRegistries([]byte(rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range []string{"docker.io/library/nginx", "registry-1.docker.io/bitnamicharts/redis",
+		"index.docker.io/a/b", "r.example/charts/web", "r.example:443/charts/web"} {
+		ref, err := registry.ParseReference(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := config.Routes(ref, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, err := Target(prefix, ref.Registry, ref.Repository)
+		if asked := found[len(found)-1].Ref; err != nil || asked.String() != target.String() {
+			t.Errorf("%s: the copy is %s, and the manager asks for %s, %v", source, target, asked, err)
+		}
 	}
 }
 
