@@ -6,6 +6,7 @@ package helmoprelease
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,8 +61,10 @@ func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision
 		return nil, result, err, false
 	}
 	check = &imageCheck{request: request, access: access, retry: p.subject().NewRetryRequest()}
-	// A new retry request renders the release again.
-	if check.inputs, err = apiutil.DigestOf(p.desired, check.retry); err != nil {
+	// A new retry request renders the release again. The options decide which hooks run, and are not part of the desired
+	// state.
+	if check.inputs, err = apiutil.DigestOf(p.desired, check.retry, p.options.Rollback, p.options.Uninstall,
+		p.options.Test, p.policy.Test.Enabled); err != nil {
 		return nil, ctrl.Result{}, err, false
 	}
 	list := &r.memoryOf(p.release).Images
@@ -131,7 +134,8 @@ func (p *releasePass) hideSecrets() func(string) string {
 	return helmerr.NewRedactor(nil, p.options.SecretValues).Hide
 }
 
-// renderImages returns the images of a release as the action would install it.
+// renderImages returns the images of a release as the action would install it, without the images of hooks and tests
+// that HelmOp does not run.
 func (r *Reconciler) renderImages(ctx context.Context, p *releasePass, options model.Options, inputs *releaseInputs,
 ) ([]string, error) {
 	bounded, cancel := context.WithTimeout(ctx, renderTimeout)
@@ -144,7 +148,12 @@ func (r *Reconciler) renderImages(ctx context.Context, p *releasePass, options m
 		return nil, err
 	}
 	var names []string
-	err = rendered.Objects(func(objects []*unstructured.Unstructured) { names = images.Of(objects) })
+	err = rendered.Parts(func(objects, hooks, definitions []*unstructured.Unstructured) {
+		hooks = slices.DeleteFunc(hooks, func(hook *unstructured.Unstructured) bool {
+			return !options.MayRun(hook, p.policy.Test.Enabled)
+		})
+		names = images.Of(slices.Concat(definitions, objects, hooks))
+	})
 	return names, err
 }
 

@@ -38,6 +38,7 @@ import (
 type renderingEngine struct {
 	Engine
 	manifest string
+	hooks    []string
 	err      error
 	rendered int
 	// before is called before each rendering, with its context.
@@ -54,7 +55,7 @@ func (e *renderingEngine) Render(ctx context.Context, _ model.Target, _ model.De
 	if e.before != nil {
 		e.before(ctx)
 	}
-	return dryrun.Result{Manifest: e.manifest}, e.err
+	return dryrun.Result{Manifest: e.manifest, Hooks: e.hooks}, e.err
 }
 
 // answering is a registry that has each image or returns its error.
@@ -138,6 +139,44 @@ func TestHasImages(t *testing.T) {
 			}
 			if len(recorder.Events) < tc.events {
 				t.Errorf("%d Events, want at least %d", len(recorder.Events), tc.events)
+			}
+		})
+	}
+}
+
+// TestImagesOfHooks checks that a release does not wait for the images of hooks and tests that HelmOp does not run, also
+// if HelmOp runs them no longer.
+func TestImagesOfHooks(t *testing.T) {
+	t.Parallel()
+	disabled := model.Options{Install: model.InstallOptions{DisableHooks: true},
+		Upgrade: model.UpgradeOptions{DisableHooks: true}}
+	for name, tc := range map[string]struct {
+		events    string
+		options   model.Options
+		runsTests bool
+		waits     bool
+	}{
+		"a test":             {"test", model.Options{}, false, false},
+		"a test that runs":   {"test", model.Options{}, true, true},
+		"a hook":             {"pre-install,post-upgrade", model.Options{}, false, true},
+		"hooks are disabled": {"pre-install,post-upgrade", disabled, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := checkingReconciler(t, absentImage, &renderingEngine{manifest: "kind: Pod\n", hooks: []string{
+				"kind: Pod\nmetadata: {name: a, annotations: {helm.sh/hook: \"" + tc.events + "\"}}\n" +
+					"spec: {containers: [{image: r.example/a:1}]}\n"}})
+			p := checkedPass(upgrading, requiresAll)
+			p.options, p.policy.Test.Enabled = tc.options, tc.runsTests
+			if _, err, ok := checkBoth(t, r, p, upgrading); err != nil || ok == tc.waits {
+				t.Errorf("%v, the release waits: %t", err, !ok)
+			}
+			if !tc.runsTests {
+				return
+			}
+			p.policy.Test.Enabled = false
+			if _, err, ok := checkBoth(t, r, p, upgrading); err != nil || !ok {
+				t.Errorf("without tests: %v, the release waits: %t", err, !ok)
 			}
 		})
 	}

@@ -26,6 +26,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -247,19 +248,8 @@ func note(all map[use]*uses, objects Objects, version apilifecycle.Version, isCh
 	}
 }
 
-// hookAnnotation is the annotation with the events of a Helm hook.
-const hookAnnotation = "helm.sh/hook"
-
-// testEvents are the events of hooks that are tests.
-var testEvents = []string{"test", "test-success"}
-
 // isTest reports whether a hook runs only as a test.
-func isTest(hook *unstructured.Unstructured) bool {
-	events := strings.Split(hook.GetAnnotations()[hookAnnotation], ",")
-	return !slices.ContainsFunc(events, func(event string) bool {
-		return !slices.Contains(testEvents, strings.ToLower(strings.TrimSpace(event)))
-	})
-}
+func isTest(hook *unstructured.Unstructured) bool { return !model.Options{}.MayRun(hook, false) }
 
 func title(ref inventory.Ref) string { return strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/") }
 
