@@ -5,6 +5,7 @@ package cli
 
 import (
 	"encoding/pem"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -34,10 +35,7 @@ func (b *bed) copied(args ...string) []mirror.Entry {
 func TestMirrorArtifact(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	der, public := newKey(t)
-	key := b.write("plain.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
-	b.write("one/object.yaml", configMap)
-	b.ok("push", b.path("one"), b.at("team/one:v1"), "--sign", "--key", key)
+	public := b.pushSigned("team/one", "v1")
 	source := b.at("team/one:v1")
 	first := b.copied(source)
 	if len(first) != 1 || first[0].Tag != "v1" || !strings.HasSuffix(first[0].Target, "/team/one") {
@@ -59,6 +57,41 @@ func TestMirrorArtifact(t *testing.T) {
 	if !strings.Contains(text, want) {
 		t.Errorf("prints %q, want %q", text, want)
 	}
+}
+
+// fail makes the registry answer some requests with a status, until end is called.
+func (b *bed) fail(code int, match func(registry.Request) bool) (end func()) {
+	b.Helper()
+	end, err := b.Fail(registry.Fault{Mode: registry.Status, Code: code, Match: match})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return end
+}
+
+// pushSigned pushes a signed artifact, and returns the public key of the signature. The referrers API does not answer
+// meanwhile, so that the registry also has a referrers tag.
+func (b *bed) pushSigned(repository, tag string) (public []byte) {
+	b.Helper()
+	end := b.fail(http.StatusNotFound, registry.In(repository, registry.Referrers))
+	defer end()
+	der, public := newKey(b.T)
+	key := b.write("plain.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	b.write("one/object.yaml", configMap)
+	b.ok("push", b.path("one"), b.at(repository+":"+tag), "--sign", "--key", key)
+	return public
+}
+
+// TestMirrorWithoutReferrersAPI copies a signed artifact from a registry that refuses the referrers API with another
+// error than 404.
+func TestMirrorWithoutReferrersAPI(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	public := b.pushSigned("team/one", "v1")
+	end := b.fail(http.StatusBadRequest, registry.In("team/one", registry.Referrers))
+	defer end()
+	copied := b.copied(b.at("team/one:v1"))
+	b.expectSigned(copied[0].Target, copied[0].Digest, public)
 }
 
 // TestMirrorChart copies a chart from a chart repository. It refuses a version that the repository has replaced.
@@ -173,10 +206,7 @@ func TestMirrorContinues(t *testing.T) {
 func TestMirrorBill(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	der, public := newKey(t)
-	key := b.write("plain.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
-	b.write("one/object.yaml", configMap)
-	b.ok("push", b.path("one"), b.at("team/chart:v1"), "--sign", "--key", key)
+	public := b.pushSigned("team/chart", "v1")
 	b.ok("push", b.path("one"), b.at("team/image:v1"))
 	digest := decode[[]mirror.Entry](t, b.ok("mirror", b.at("team/image:v1"), "--to", b.at("x"), "--lock",
 		b.path("x.yaml"), "-o", "json"))[0].Digest

@@ -11,6 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
@@ -65,40 +66,45 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 		}
 		return nil
 	}
-	err = listReferrers(requests, e, digest.Digest(dgst), collect)
+	open := func() *remote.Repository {
+		repository := e.Repository()
+		repository.Client = manifestClient{Client: repository.Client, subject: url + "@" + dgst}
+		repository.ReferrerListMaxPages = maxReferrerPages
+		return repository
+	}
+	err = ListReferrers(requests, open, ocispec.Descriptor{Digest: digest.Digest(dgst)}, collect)
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, false, x.Error(opReferrers, url+"@"+dgst, err)
 	}
 	return list, more, nil
 }
 
-// listReferrers reads the list from the referrers API, or from the referrers tag if the registry does not have the API.
-// A registry without the API should answer 404, but some registries send other errors. If the API has already sent a
-// part of the list, listReferrers does not read the tag: the list would contain this part twice.
-func listReferrers(ctx context.Context, e *endpoint.Endpoint, subject digest.Digest,
+// ListReferrers calls collect with the manifests that refer to a subject. It uses the referrers API, or the referrers
+// tag if the registry does not have the API. A registry without the API should answer 404, but some registries send
+// other errors. If the API has already sent a part of the list, ListReferrers does not read the tag: the list would
+// contain this part twice. open returns a new client of the repository, because a client remembers whether the registry
+// has the API.
+func ListReferrers(ctx context.Context, open func() *remote.Repository, subject ocispec.Descriptor,
 	collect func([]ocispec.Descriptor) error,
 ) error {
-	repository := e.Repository()
-	repository.Client = manifestClient{Client: repository.Client, subject: e.URL + "@" + subject.String()}
-	repository.ReferrerListMaxPages = maxReferrerPages
+	repository := open()
 	// Without this call, the library would change to the tag after any page.
 	if err := repository.SetReferrersCapability(true); err != nil {
 		return err
 	}
-	desc, begun := ocispec.Descriptor{Digest: subject}, false
-	err := repository.Referrers(ctx, desc, "", func(page []ocispec.Descriptor) error {
+	begun := false
+	err := repository.Referrers(ctx, subject, "", func(page []ocispec.Descriptor) error {
 		begun = begun || len(page) > 0
 		return collect(page)
 	})
 	if begun || !lacksReferrersAPI(err) {
 		return err
 	}
-	repository = e.Repository()
-	repository.Client = manifestClient{Client: repository.Client, subject: e.URL + "@" + subject.String()}
+	repository = open()
 	if err := repository.SetReferrersCapability(false); err != nil {
 		return err
 	}
-	return repository.Referrers(ctx, desc, "", collect)
+	return repository.Referrers(ctx, subject, "", collect)
 }
 
 func lacksReferrersAPI(err error) bool {

@@ -11,7 +11,11 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
 // maxReferrerDepth limits chains of referrers, for example a signature of an attestation of an artifact.
@@ -38,6 +42,7 @@ func Copy(ctx context.Context, from oras.ReadOnlyGraphTarget, ref string, to ora
 	}
 	options := oras.DefaultExtendedCopyOptions
 	options.Depth = maxReferrerDepth
+	options.FindPredecessors = referrersOf
 	options.PostCopy = func(_ context.Context, desc ocispec.Descriptor) error {
 		each(desc)
 		return nil
@@ -60,4 +65,23 @@ func Copy(ctx context.Context, from oras.ReadOnlyGraphTarget, ref string, to ora
 		return desc, fmt.Errorf("tag %s: %w", tag, err)
 	}
 	return desc, nil
+}
+
+// referrersOf returns the manifests that refer to a manifest. It finds them in the same way as the manager.
+func referrersOf(ctx context.Context, in content.ReadOnlyGraphStorage,
+	subject ocispec.Descriptor,
+) (referrers []ocispec.Descriptor, err error) {
+	repository, isRemote := in.(*remote.Repository)
+	if !isRemote {
+		return in.Predecessors(ctx, subject)
+	}
+	open := func() *remote.Repository {
+		return &remote.Repository{Client: repository.Client, Reference: repository.Reference,
+			PlainHTTP: repository.PlainHTTP}
+	}
+	err = oci.ListReferrers(ctx, open, subject, func(page []ocispec.Descriptor) error {
+		referrers = append(referrers, page...)
+		return nil
+	})
+	return referrers, err
 }
