@@ -52,8 +52,16 @@ func Copy(ctx context.Context, from oras.ReadOnlyGraphTarget, ref string, to ora
 	}
 	for _, suffix := range signatureSuffixes {
 		attached := strings.Replace(digest, ":", "-", 1) + suffix
-		_, err := oras.Copy(ctx, from, attached, to, attached, oras.CopyOptions{CopyGraphOptions: options.CopyGraphOptions})
-		if err != nil && !errors.Is(err, errdef.ErrNotFound) {
+		_, err := from.Resolve(ctx, attached)
+		if errors.Is(err, errdef.ErrNotFound) {
+			continue
+		}
+		// From here on, content that does not exist is missing content of the signature.
+		if err == nil {
+			_, err = oras.Copy(ctx, from, attached, to, attached,
+				oras.CopyOptions{CopyGraphOptions: options.CopyGraphOptions})
+		}
+		if err != nil {
 			return desc, fmt.Errorf("copy %s: %w", attached, err)
 		}
 	}

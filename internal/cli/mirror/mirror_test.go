@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,6 +77,35 @@ func TestCopy(t *testing.T) {
 	}
 	if _, err := Copy(t.Context(), from, "2.0.0", to, "2.0.0", count); !errors.Is(err, errdef.ErrNotFound) {
 		t.Errorf("%v, want that the source does not exist", err)
+	}
+}
+
+// lacking does not have the content of a digest, although its manifests refer to it.
+type lacking struct {
+	*memory.Store
+	lost digest.Digest
+}
+
+func (l lacking) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	if desc.Digest == l.lost {
+		return nil, errdef.ErrNotFound
+	}
+	return l.Store.Fetch(ctx, desc)
+}
+
+// TestCopyBrokenSignature checks that a signature without its content is an error, and not an artifact without a
+// signature.
+func TestCopyBrokenSignature(t *testing.T) {
+	t.Parallel()
+	from := lacking{memory.New(), digest.FromString("legacy")}
+	chart, legacy := push(t, from.Store, "chart", nil), push(t, from.Store, "legacy", nil)
+	attached := strings.Replace(chart.Digest.String(), ":", "-", 1) + ".sig"
+	if err := errors.Join(from.Tag(t.Context(), chart, "1"), from.Tag(t.Context(), legacy, attached)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Copy(t.Context(), from, "1", memory.New(), "1", func(ocispec.Descriptor) {})
+	if err == nil || !strings.Contains(err.Error(), attached) {
+		t.Errorf("got %v, want an error about %s", err, attached)
 	}
 }
 
