@@ -35,7 +35,7 @@ func (b *bed) copied(args ...string) []mirror.Entry {
 func TestMirrorArtifact(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	public := b.pushSigned("team/one", "v1")
+	_, public := b.pushSigned("team/one", "v1")
 	source := b.at("team/one:v1")
 	first := b.copied(source)
 	if len(first) != 1 || first[0].Tag != "v1" || !strings.HasSuffix(first[0].Target, "/team/one") {
@@ -69,17 +69,17 @@ func (b *bed) fail(code int, match func(registry.Request) bool) (end func()) {
 	return end
 }
 
-// pushSigned pushes a signed artifact, and returns the public key of the signature. The referrers API does not answer
-// meanwhile, so that the registry also has a referrers tag.
-func (b *bed) pushSigned(repository, tag string) (public []byte) {
+// pushSigned pushes a signed artifact, and returns it with the public key of the signature. The referrers API does not
+// answer meanwhile, so that the registry also has a referrers tag.
+func (b *bed) pushSigned(repository, tag string) (artifact pushed, public []byte) {
 	b.Helper()
 	end := b.fail(http.StatusNotFound, registry.In(repository, registry.Referrers))
 	defer end()
 	der, public := newKey(b.T)
 	key := b.write("plain.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 	b.write("one/object.yaml", configMap)
-	b.ok("push", b.path("one"), b.at(repository+":"+tag), "--sign", "--key", key)
-	return public
+	text := b.ok("push", b.path("one"), b.at(repository+":"+tag), "--sign", "--key", key, "-o", "json")
+	return decode[pushed](b.T, text), public
 }
 
 // TestMirrorWithoutReferrersAPI copies a signed artifact from a registry that refuses the referrers API with another
@@ -87,11 +87,42 @@ func (b *bed) pushSigned(repository, tag string) (public []byte) {
 func TestMirrorWithoutReferrersAPI(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	public := b.pushSigned("team/one", "v1")
+	_, public := b.pushSigned("team/one", "v1")
 	end := b.fail(http.StatusBadRequest, registry.In("team/one", registry.Referrers))
 	defer end()
 	copied := b.copied(b.at("team/one:v1"))
 	b.expectSigned(copied[0].Target, copied[0].Digest, public)
+}
+
+// TestMirrorCompletesReferrers ends a copy between the signature and the list of referrers, in a registry that has this
+// list under a tag. The list must count as missing, and the next copy must complete it.
+func TestMirrorCompletesReferrers(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	artifact, public := b.pushSigned("team/one", "v1")
+	target := "mirrored/" + strings.ReplaceAll(b.Host(), ":", "-") + "/team/one"
+	defer b.fail(http.StatusNotFound, registry.In(target, registry.Referrers))()
+	end := b.fail(http.StatusForbidden, func(request registry.Request) bool {
+		return request.Kind == registry.Write && request.Repository == target &&
+			strings.HasPrefix(request.Reference, "sha256-")
+	})
+	args := []string{"mirror", b.at("team/one:v1"), "--to", b.at("mirrored"), "--lock", b.path("lock.yaml")}
+	if got := b.run(args...); got.code == exit.Done {
+		t.Fatal("a copy without its list of referrers succeeded")
+	}
+	end()
+	missing := []string{"bill", "--missing-in", b.at("mirrored"), "--from", b.write("bill.json",
+		`{"version": "helmop.bill/v1", "charts": [{"name": "`+b.at("team/one:v1@"+artifact.Digest)+`", "url": "`+
+			b.at("team/one")+`", "tag": "v1", "digest": "`+artifact.Digest+
+			`", "attached": [{"kind": "Signature", "digest": "`+artifact.Signature+`"}]}]}`)}
+	if got := b.run(missing...); got.code != exit.Failed || !strings.Contains(got.out, "2 artifacts are missing") {
+		t.Errorf("after the first copy: %d\n%s%s", got.code, got.out, got.err)
+	}
+	b.ok(args...)
+	b.expectSigned(b.at(target), artifact.Digest, public)
+	if out := b.ok(missing...); !strings.Contains(out, "Nothing is missing") {
+		t.Errorf("after the second copy: %s", out)
+	}
 }
 
 // TestMirrorChart copies a chart from a chart repository. It refuses a version that the repository has replaced.
@@ -206,7 +237,7 @@ func TestMirrorContinues(t *testing.T) {
 func TestMirrorBill(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	public := b.pushSigned("team/chart", "v1")
+	_, public := b.pushSigned("team/chart", "v1")
 	b.ok("push", b.path("one"), b.at("team/image:v1"))
 	digest := decode[[]mirror.Entry](t, b.ok("mirror", b.at("team/image:v1"), "--to", b.at("x"), "--lock",
 		b.path("x.yaml"), "-o", "json"))[0].Digest

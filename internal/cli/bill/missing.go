@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -39,6 +40,8 @@ type check struct {
 	repository, reference string
 	// isArchive means that the digest is the digest of a layer.
 	isArchive bool
+	// subject is the digest of the artifact to which a referrer refers; empty for all others.
+	subject string
 }
 
 // MissingIn returns the artifacts of a bill that a registry does not have. It looks for them below a prefix, under the
@@ -116,7 +119,11 @@ func newChecks(kind, name string, target registry.Reference, reference, digest s
 	first.isArchive = isArchive
 	checks := []check{first}
 	for _, one := range attached {
-		checks = append(checks, question(one.Kind, cmp.Or(one.Tag, one.Digest), one.Digest))
+		referrer := question(one.Kind, cmp.Or(one.Tag, one.Digest), one.Digest)
+		if one.Tag == "" {
+			referrer.subject = digest
+		}
+		checks = append(checks, referrer)
 	}
 	return checks
 }
@@ -137,12 +144,28 @@ func (c *check) isMissing(ctx context.Context, in Registry, access oci.Access) (
 		return true, nil
 	case err != nil:
 		return false, err
+	case c.subject != "":
+		return c.isUnlisted(ctx, in, access)
 	case c.Digest == "" || slices.Contains(has, c.Digest):
 		return false, nil
 	default:
 		c.Found = has[0]
 		return true, nil
 	}
+}
+
+// isUnlisted reports whether the registry does not list a referrer among the referrers of its subject. Clients then do
+// not find it, although the registry has its digest.
+func (c *check) isUnlisted(ctx context.Context, in Registry, access oci.Access) (bool, error) {
+	listed, more, err := in.Referrers(ctx, c.repository, c.subject, access, maxReferrers)
+	if err != nil {
+		return false, err
+	}
+	isListed := slices.ContainsFunc(listed, func(one oci.Referrer) bool { return one.Digest == c.Digest })
+	if more && !isListed {
+		return false, fmt.Errorf("more than %d artifacts refer to %s@%s", maxReferrers, c.repository, c.subject)
+	}
+	return !isListed, nil
 }
 
 // layersOf returns the digests of the layers of a chart. The archive is first.

@@ -4,9 +4,11 @@
 package mirror
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -29,7 +31,7 @@ var signatureSuffixes = []string{".sig", ".att", ".sbom"}
 // the target unless tag is empty. ref is a tag or a digest at the source. Content that the target already has is not
 // sent again, so an interrupted copy continues. The digest does not change. each is called for each copied blob and
 // manifest.
-func Copy(ctx context.Context, from oras.ReadOnlyGraphTarget, ref string, to oras.Target, tag string,
+func Copy(ctx context.Context, from oras.ReadOnlyGraphTarget, ref string, to oras.GraphTarget, tag string,
 	each func(ocispec.Descriptor),
 ) (ocispec.Descriptor, error) {
 	desc, err := from.Resolve(ctx, ref)
@@ -42,13 +44,25 @@ func Copy(ctx context.Context, from oras.ReadOnlyGraphTarget, ref string, to ora
 	}
 	options := oras.DefaultExtendedCopyOptions
 	options.Depth = maxReferrerDepth
-	options.FindPredecessors = referrersOf
+	var lists []referrerList
+	options.FindPredecessors = func(ctx context.Context, in content.ReadOnlyGraphStorage,
+		subject ocispec.Descriptor,
+	) ([]ocispec.Descriptor, error) {
+		referrers, err := referrersOf(ctx, in, subject)
+		lists = append(lists, referrerList{subject, referrers})
+		return referrers, err
+	}
 	options.PostCopy = func(_ context.Context, desc ocispec.Descriptor) error {
 		each(desc)
 		return nil
 	}
 	if err := oras.ExtendedCopyGraph(ctx, from, to, desc, options.ExtendedCopyGraphOptions); err != nil {
 		return desc, fmt.Errorf("copy %s: %w", digest, err)
+	}
+	for _, list := range lists {
+		if err := list.complete(ctx, from, to, each); err != nil {
+			return desc, fmt.Errorf("list what refers to %s: %w", list.subject.Digest, err)
+		}
 	}
 	for _, suffix := range signatureSuffixes {
 		attached := strings.Replace(digest, ":", "-", 1) + suffix
@@ -92,4 +106,39 @@ func referrersOf(ctx context.Context, in content.ReadOnlyGraphStorage,
 		return nil
 	})
 	return referrers, err
+}
+
+// referrerList has the manifests at a source that refer to a subject.
+type referrerList struct {
+	subject   ocispec.Descriptor
+	referrers []ocispec.Descriptor
+}
+
+// complete completes the list of the referrers of the subject at a target that has the referrers themselves. A registry
+// without the referrers API has this list under a tag. A copy sends the manifest of a referrer first, and then adds it
+// to the list. If a copy ends between the two, the next copy finds the manifest, and sends nothing.
+func (l referrerList) complete(ctx context.Context, from content.Fetcher, to oras.GraphTarget,
+	each func(ocispec.Descriptor),
+) error {
+	if len(l.referrers) == 0 {
+		return nil
+	}
+	listed, err := referrersOf(ctx, to, l.subject)
+	if err != nil {
+		return err
+	}
+	for _, referrer := range l.referrers {
+		if slices.ContainsFunc(listed, func(one ocispec.Descriptor) bool { return one.Digest == referrer.Digest }) {
+			continue
+		}
+		manifest, err := content.FetchAll(ctx, from, referrer)
+		if err != nil {
+			return err
+		}
+		if err := to.Push(ctx, referrer, bytes.NewReader(manifest)); err != nil {
+			return err
+		}
+		each(referrer)
+	}
+	return nil
 }
