@@ -197,7 +197,7 @@ func (m *mirroring) copyOne(ctx context.Context, source mirrorSource, lock *mirr
 	if err != nil {
 		return mirror.Entry{}, nil, err
 	}
-	if _, isLocked := lock.Find(source.text); source.isOpen() && !isLocked {
+	if source.isOpen() {
 		m.byTag = append(m.byTag, source.text)
 	}
 	var installed []mirrorSource
@@ -327,10 +327,11 @@ func (m *mirroring) read(name string, read func(io.Reader) error) error {
 }
 
 // copy copies a source. If a bill or the lock file has a digest of the source, copy uses this digest. With --update, it
-// does not use the lock file.
+// does not use the lock file. It does not use the lock file for a source that is in a bill without a digest either: the
+// digest in the lock file may be older than the bill.
 func (m *mirroring) copy(ctx context.Context, source mirrorSource, lock *mirror.Lock) (mirror.Entry, error) {
-	locked, isLocked := lock.Find(source.text)
-	if m.update || !isLocked {
+	locked, _ := lock.Find(source.text)
+	if m.update || source.isOpen() {
 		locked = mirror.Entry{}
 	}
 	if source.listed.Digest+source.listed.ArchiveDigest != "" {

@@ -319,7 +319,7 @@ func TestBillUnknown(t *testing.T) {
 }
 
 // TestMirrorIncompleteBill copies an incomplete bill. The command must name the image that it copied by tag, and must
-// fail.
+// fail. It must copy the present image, also if the lock file has an older one.
 func TestMirrorIncompleteBill(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -344,5 +344,13 @@ func TestMirrorIncompleteBill(t *testing.T) {
 		if got.code != exit.Failed || len(copied) != 1 || copied[0].Digest != known || !strings.Contains(got.err, tc.want) {
 			t.Errorf("%s: %d\n%s%s, want %q", name, got.code, got.out, got.err, tc.want)
 		}
+	}
+	b.write("one/object.yaml", configMap+"data: {a: b}\n")
+	b.ok("push", b.path("one"), b.at("team/image:v1"))
+	got := b.run("mirror", "--to", b.at("tag"), "--lock", b.path("tag.yaml"), "--from-bill", b.path("tag.json"), "-o",
+		"json")
+	copied := decode[[]mirror.Entry](t, got.out)
+	if len(copied) != 1 || copied[0].Digest == known || !strings.Contains(got.err, "by their present tags: "+image) {
+		t.Errorf("after the tag has moved: %d\n%s%s", got.code, got.out, got.err)
 	}
 }
