@@ -202,11 +202,7 @@ func (m *mirroring) copyOne(ctx context.Context, source mirrorSource, lock *mirr
 	}
 	var installed []mirrorSource
 	if m.images && !entry.IsImage {
-		installed, err = m.imagesOf(ctx, entry)
-		if entry.IsImage = errors.Is(err, bundle.ErrUnsupported); entry.IsImage {
-			err = nil // The source is not an artifact with objects, but an image that the user named.
-		}
-		if err != nil {
+		if installed, entry.IsImage, err = m.imagesOf(ctx, entry); err != nil {
 			err = fmt.Errorf("find its images: %w", err)
 		}
 	}
@@ -217,27 +213,43 @@ func (m *mirroring) copyOne(ctx context.Context, source mirrorSource, lock *mirr
 	return entry, installed, err
 }
 
-// imagesOf returns the images that a copied artifact installs.
-func (m *mirroring) imagesOf(ctx context.Context, entry mirror.Entry) ([]mirrorSource, error) {
+// imagesOf returns the images that a copied artifact installs. isImage is true if the artifact has no objects, but is
+// itself an image that the user named.
+func (m *mirroring) imagesOf(ctx context.Context, entry mirror.Entry) (installed []mirrorSource, isImage bool,
+	err error,
+) {
 	at, err := registryaccess.ParseArtifact(entry.Target + "@" + entry.Digest)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	artifact, err := m.Open(ctx, m.streams, at)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer artifact.EndProgress()
-	loader := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
-	chart, err := loader.Chart(ctx, artifact.Source())
+	loader, source := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks())), artifact.Source()
+	chart, err := loader.Chart(ctx, source)
+	if hasNoObjects(source, err) {
+		return nil, true, nil
+	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	objects, err := bundle.Render(chart, bundle.RenderOptions{Name: "release", Namespace: "default", Values: m.values})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return imageSources(images.Of(objects)), nil
+	return imageSources(images.Of(objects)), false, nil
+}
+
+// hasNoObjects reports whether an artifact has no objects that HelmOp can install. err is the error of its Loader. An
+// image for one platform has the same form as an image with objects in /manifests. If such an image has too much
+// content or other content, it is an image for containers.
+func hasNoObjects(source bundle.Source, err error) bool {
+	format, _, unknown := bundle.Detect(source.Manifest, source.Selection)
+	hasForm := unknown == nil && format == bundle.FormatPlain
+	return errors.Is(err, bundle.ErrUnsupported) ||
+		hasForm && (errors.Is(err, bundle.ErrTooLarge) || errors.Is(err, bundle.ErrInvalidManifests))
 }
 
 func imageSources(names []string) []mirrorSource {

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -206,8 +207,8 @@ func TestMirrorArguments(t *testing.T) {
 	}
 }
 
-// TestMirrorContinues checks that an artifact that does not exist does not stop the other copies. An image that is
-// named as a source has no images of its own.
+// TestMirrorContinues checks that an artifact that does not exist does not stop the other copies. Images that are named
+// as sources have no images of their own, also if their layers cannot be read.
 func TestMirrorContinues(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -221,14 +222,19 @@ func TestMirrorContinues(t *testing.T) {
 	if _, err := b.PushIndex(t.Context(), "team/image", "v1", platform); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := b.PushRaw(t.Context(), "team/image", "zstd", registry.Raw{ConfigType: ocispec.MediaTypeImageConfig,
+		Layers: []registry.Layer{{MediaType: ocispec.MediaTypeImageLayerZstd, Data: []byte("layer")}}}); err != nil {
+		t.Fatal(err)
+	}
 	missing := b.at("team/missing:v1")
-	b.fails(exit.NotFound, missing, "mirror", missing, b.at("team/image:v1"), b.at("team/one:v1"), "--images", "--to",
-		b.at("mirrored"), "--lock", b.path("lock.yaml"))
+	b.fails(exit.NotFound, missing, "mirror", missing, b.at("team/image:v1"), b.at("team/image:zstd"),
+		b.at("team/one:v1"), "--images", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"))
 	lock, err := mirror.ReadLock(b.path("lock.yaml"))
-	if err != nil || len(lock.Entries) != 2 || !lock.Entries[0].IsImage || lock.Entries[1].IsImage {
+	if err != nil || len(lock.Entries) != 3 || !lock.Entries[0].IsImage || !lock.Entries[1].IsImage ||
+		lock.Entries[2].IsImage {
 		t.Fatalf("%+v, %v", lock, err)
 	}
-	if again := b.copied("--images"); len(again) != 2 || again[0] != lock.Entries[0] || again[1] != lock.Entries[1] {
+	if again := b.copied("--images"); !slices.Equal(again, lock.Entries) {
 		t.Errorf("by the lock file: %+v", again)
 	}
 }
