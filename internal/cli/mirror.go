@@ -15,6 +15,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
+	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/registry"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
@@ -350,7 +351,7 @@ func (m *mirroring) copy(ctx context.Context, source mirrorSource, lock *mirror.
 		locked = source.listed
 	}
 	if chartrepo.IsURL(source.text) && !source.isImage {
-		return m.copyChart(ctx, source.text, locked)
+		return m.copyChart(ctx, source, locked)
 	}
 	// A user may name an image like an artifact.
 	if source.isImage && !strings.HasPrefix(source.text, registryaccess.Scheme) {
@@ -387,13 +388,10 @@ func (m *mirroring) copyArtifact(ctx context.Context, source mirrorSource, ref r
 	if ref.ValidateReferenceAsDigest() != nil {
 		entry.Tag = ref.Reference
 	}
-	var sent atomic.Int64
-	desc, err := mirror.Copy(ctx, from, cmp.Or(locked.Digest, ref.Reference), to, entry.Tag,
-		func(desc ocispec.Descriptor) { sent.Add(desc.Size) })
+	desc, err := m.send(ctx, source, from, cmp.Or(locked.Digest, ref.Reference), to, entry.Tag)
 	if err != nil {
 		return mirror.Entry{}, err
 	}
-	m.note(source.text, sent.Load())
 	entry.Target, entry.Digest = registryaccess.Location{Reference: target}.URL(), desc.Digest.String()
 	// An index is an image for several platforms.
 	entry.IsImage = entry.IsImage || desc.MediaType == ocispec.MediaTypeImageIndex ||
@@ -401,13 +399,21 @@ func (m *mirroring) copyArtifact(ctx context.Context, source mirrorSource, ref r
 	return entry, nil
 }
 
-// note prints how much of a source was sent.
-func (m *mirroring) note(source string, sent int64) {
-	what := "the target has it"
-	if sent > 0 {
-		what = "copied " + registryaccess.SizeOf(sent)
+// send copies the content of a source, and prints how much of it was sent.
+func (m *mirroring) send(ctx context.Context, source mirrorSource, from oras.ReadOnlyGraphTarget, ref string,
+	to oras.GraphTarget, tag string,
+) (ocispec.Descriptor, error) {
+	var sent atomic.Int64
+	desc, err := mirror.Copy(ctx, from, ref, to, tag, func(desc ocispec.Descriptor) { sent.Add(desc.Size) })
+	if err != nil {
+		return desc, err
 	}
-	_, _ = fmt.Fprintf(m.streams.ErrOut, "%s %s: %s\n", m.position, source, what)
+	what := "the target has it"
+	if sent.Load() > 0 {
+		what = "copied " + registryaccess.SizeOf(sent.Load())
+	}
+	_, _ = fmt.Fprintf(m.streams.ErrOut, "%s %s: %s\n", m.position, source.text, what)
+	return desc, nil
 }
 
 // printCopied prints the copies. For an artifact, it prints the source of a HelmOp.

@@ -4,7 +4,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -25,21 +24,21 @@ import (
 
 // copyChart copies a chart from a chart repository. The archive does not change. The copy gets a manifest in the form
 // of "helm push".
-func (m *mirroring) copyChart(ctx context.Context, source string, locked mirror.Entry) (mirror.Entry, error) {
-	entry := mirror.Entry{Source: source}
-	chart, wanted, err := splitChart(source)
+func (m *mirroring) copyChart(ctx context.Context, source mirrorSource, locked mirror.Entry) (mirror.Entry, error) {
+	entry := mirror.Entry{Source: source.text}
+	chart, wanted, err := splitChart(source.text)
 	if err != nil {
 		return entry, err
 	}
 	site, err := url.Parse(chart)
 	if err != nil {
-		return entry, kube.Usagef("%q is not a URL", source)
+		return entry, kube.Usagef("%q is not a URL", source.text)
 	}
 	target, err := mirror.Target(m.prefix, site.Host, site.Path)
 	if err != nil {
 		return entry, err
 	}
-	packed, found, err := m.pullChart(ctx, chart, wanted, locked)
+	packed, found, err := m.pullChart(ctx, chart, wanted, source, locked)
 	if err != nil {
 		return entry, err
 	}
@@ -47,13 +46,15 @@ func (m *mirroring) copyChart(ctx context.Context, source string, locked mirror.
 	if err != nil {
 		return entry, err
 	}
-	if err := registryaccess.Transfer(ctx, m.streams, to, packed); err != nil {
+	from, err := registryaccess.Stage(ctx, packed)
+	if err != nil {
 		return entry, err
 	}
 	entry.Version, entry.ArchiveDigest = found.Version, found.Digest
 	entry.Target, entry.Tag = registryaccess.Location{Reference: target}.URL(), strings.ReplaceAll(found.Version, "+", "_")
 	entry.Digest = packed.Manifest.Digest.String()
-	return entry, to.PushReference(ctx, packed.Manifest.Descriptor, bytes.NewReader(packed.Manifest.Content), entry.Tag)
+	_, err = m.send(ctx, source, from, entry.Digest, to, entry.Tag)
+	return entry, err
 }
 
 // splitChart splits https://host/path/chart:version into the chart and the version.
@@ -65,9 +66,9 @@ func splitChart(source string) (chart, wanted string, err error) {
 	return source[:end], source[end+1:], nil
 }
 
-// pullChart pulls a version of a chart and packs it as an artifact. If the lock file has the chart, the archive must
-// have the same digest.
-func (m *mirroring) pullChart(ctx context.Context, chart, wanted string,
+// pullChart pulls a version of a chart and packs it as an artifact. If a bill or the lock file has the chart, the
+// archive must have the same digest.
+func (m *mirroring) pullChart(ctx context.Context, chart, wanted string, source mirrorSource,
 	locked mirror.Entry,
 ) (*pack.Artifact, oci.Artifact, error) {
 	access := oci.Access{Insecure: m.PlainHTTP}
@@ -80,8 +81,12 @@ func (m *mirroring) pullChart(ctx context.Context, chart, wanted string,
 		return nil, found, err
 	}
 	if locked.ArchiveDigest != "" && locked.ArchiveDigest != found.Digest {
+		wayOut := "use --update to copy the new archive"
+		if source.listed.ArchiveDigest != "" {
+			wayOut = "permit the new archive in the HelmOp, and make the bill again"
+		}
 		return nil, found, fmt.Errorf("the chart repository replaced this version: the archive was %s and is %s; find out "+
-			"why, and use --update to copy the new archive", locked.ArchiveDigest, found.Digest)
+			"why, and %s", locked.ArchiveDigest, found.Digest, wayOut)
 	}
 	content, err := charts.Fetch(ctx, chart, found.Digest, access)
 	if err != nil {

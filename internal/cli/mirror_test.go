@@ -155,9 +155,18 @@ func TestMirrorChart(t *testing.T) {
 	if again := b.copied(source); again[0] != first[0] {
 		t.Errorf("%+v, want %+v", again, first)
 	}
+	args := []string{"mirror", "--lock", b.path("lock.yaml"), source, "--to"}
+	for place, want := range map[string]string{"mirrored": "the target has it", "other": "copied "} {
+		if got := b.run(append(args, b.at(place))...); !strings.Contains(got.err, "[1/1] "+source+": "+want) {
+			t.Errorf("%s: %s", place, got.err)
+		}
+	}
 	replaced := add("second")
-	args := []string{"mirror", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"), source}
-	b.fails(exit.Failed, "the chart repository replaced this version", args...)
+	b.fails(exit.Failed, "find out why, and use --update", append(args, b.at("mirrored"))...)
+	list := `{"version": "helmop.bill/v1", "charts": [{"name": "` + r.URL() + `/demo:1.0.0+b1@` + archive +
+		`", "url": "` + r.URL() + `/demo", "version": "1.0.0+b1", "digest": "` + archive + `"}]}`
+	b.fails(exit.Failed, "find out why, and permit the new archive in the HelmOp", "mirror", "--to", b.at("mirrored"),
+		"--lock", b.path("lock.yaml"), "--from-bill", b.write("bill.json", list))
 	if updated := b.copied(source, "--update"); updated[0].ArchiveDigest != replaced {
 		t.Errorf("with --update: %+v, want the archive %s", updated, replaced)
 	}

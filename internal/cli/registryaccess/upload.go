@@ -49,17 +49,27 @@ func Transfer(
 	repository *remote.Repository,
 	artifact *pack.Artifact,
 ) error {
-	staged := memory.New()
-	total := artifact.Manifest.Size
-	for _, blob := range append(artifact.Blobs(), artifact.Manifest) {
-		if err := staged.Push(ctx, blob.Descriptor, bytes.NewReader(blob.Content)); err != nil {
-			return err
-		}
+	staged, err := Stage(ctx, artifact)
+	if err != nil {
+		return err
 	}
+	total := artifact.Manifest.Size
 	for _, blob := range artifact.Blobs() {
 		total += blob.Size
 	}
 	bar := newProgress(streams.ErrOut, "pushing", total)
 	defer bar.end()
 	return oras.CopyGraph(ctx, countedSource{staged, bar}, repository, artifact.Manifest.Descriptor, bar.options("pushed"))
+}
+
+// Stage returns a store in memory with an artifact. The tag of the artifact is its digest.
+func Stage(ctx context.Context, artifact *pack.Artifact) (*memory.Store, error) {
+	staged := memory.New()
+	for _, blob := range append(artifact.Blobs(), artifact.Manifest) {
+		if err := staged.Push(ctx, blob.Descriptor, bytes.NewReader(blob.Content)); err != nil {
+			return nil, err
+		}
+	}
+	manifest := artifact.Manifest.Descriptor
+	return staged, staged.Tag(ctx, manifest, manifest.Digest.String())
 }
