@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,20 +57,50 @@ func (p *Previewer) contentsOf(ctx context.Context, release *Release, offline bo
 	return contents, err
 }
 
-// Pinned returns the HelmOp revisions of pinned Clusters, by the titles of the Clusters. If a pin is malformed, the
-// result has the current HelmOp revision of the release.
-func (p *Previewer) Pinned(ctx context.Context, helmOp *addonsv1.HelmOp) (map[string]int64, error) {
+// Pin is the pin of a Cluster to a HelmOp revision. The zero value is no pin.
+type Pin struct {
+	// Number is the number of the HelmOp revision; 0 without a pin. If the pin is malformed, Number is the current HelmOp
+	// revision of the release.
+	Number int64
+
+	child *addonsv1.HelmOpRelease
+}
+
+// Pinned returns the pins of a HelmOp, by the titles of the Clusters.
+func (p *Previewer) Pinned(ctx context.Context, helmOp *addonsv1.HelmOp) (map[string]Pin, error) {
 	children, err := p.children(ctx, helmOp)
 	if err != nil {
 		return nil, err
 	}
-	pinned := map[string]int64{}
+	pinned := map[string]Pin{}
 	for _, child := range children {
 		if number, ok := apiutil.PinOf(child); ok {
-			pinned[apiutil.TitleOf(helmOp.Namespace, apiutil.ClusterKey(child))] = cmp.Or(number, apiutil.RevisionOf(child))
+			pinned[apiutil.TitleOf(helmOp.Namespace, apiutil.ClusterKey(child))] = Pin{
+				Number: cmp.Or(number, apiutil.RevisionOf(child)), child: child}
 		}
 	}
 	return pinned, nil
+}
+
+// Problem returns an error if the Cluster may have another chart or other values than a release that was rendered for
+// the pinned HelmOp revision. The manager refuses some pins. And it does not change a pinned release if the HelmOp
+// revision no longer renders to this release, for example because an object in valuesFrom has changed.
+func (p Pin) Problem(rendered *Release) error {
+	if p.child == nil {
+		return nil
+	}
+	if has := apiutil.RevisionOf(p.child); has != p.Number {
+		return fmt.Errorf("the Cluster is pinned to HelmOp revision %d, but has HelmOp revision %d: HelmOp has not carried "+
+			"out the pin yet, or refuses it; see status.failures of the HelmOp", p.Number, has)
+	}
+	then, now := &p.child.Spec, &rendered.HelmOpRelease.Spec
+	if apiutil.ArtifactIdentity(&then.Artifact) != apiutil.ArtifactIdentity(&now.Artifact) ||
+		then.ValuesDigest != now.ValuesDigest || then.PostRenderDigest != now.PostRenderDigest {
+		return fmt.Errorf("the release of the pinned Cluster does not have the chart and the values that HelmOp revision %d "+
+			"renders now, because the Cluster or an object in valuesFrom has changed; remove the pin, or restore the object",
+			p.Number)
+	}
+	return nil
 }
 
 // At returns a HelmOp with the spec and the artifacts of one of its revisions. 0 means the HelmOp itself.

@@ -6,6 +6,7 @@ package preview
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,4 +50,34 @@ func TestContentsSlowRegistry(t *testing.T) {
 			t.Errorf("got %v after %v, want the answer of the registry", err, time.Since(start))
 		}
 	})
+}
+
+// TestPinProblem checks that the contents of a pinned Cluster are known only if its release is what the pinned HelmOp
+// revision renders.
+func TestPinProblem(t *testing.T) {
+	t.Parallel()
+	const changed = "does not have the chart"
+	spec := addonsv1.HelmOpReleaseSpec{Artifact: addonsv1.ResolvedArtifact{Digest: "d"}, ValuesDigest: "v",
+		PostRenderDigest: "p", Rollout: &addonsv1.ReleaseRollout{Revision: 3}}
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOpReleaseSpec)
+		want   string
+	}{
+		"it has the release":     {func(*addonsv1.HelmOpReleaseSpec) {}, ""},
+		"another revision":       {func(s *addonsv1.HelmOpReleaseSpec) { s.Rollout.Revision = 5 }, "has HelmOp revision 5"},
+		"another artifact":       {func(s *addonsv1.HelmOpReleaseSpec) { s.Artifact.Digest = "e" }, changed},
+		"other values":           {func(s *addonsv1.HelmOpReleaseSpec) { s.ValuesDigest = "w" }, changed},
+		"another post-rendering": {func(s *addonsv1.HelmOpReleaseSpec) { s.PostRenderDigest = "" }, changed},
+		"other options":          {func(s *addonsv1.HelmOpReleaseSpec) { s.Upgrade = &addonsv1.UpgradeOptions{} }, ""},
+	} {
+		child := &addonsv1.HelmOpRelease{Spec: *spec.DeepCopy()}
+		tc.change(&child.Spec)
+		err := Pin{Number: 3, child: child}.Problem(&Release{HelmOpRelease: &addonsv1.HelmOpRelease{Spec: spec}})
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+	if err := (Pin{}).Problem(nil); err != nil {
+		t.Errorf("without a pin: %v", err)
+	}
 }

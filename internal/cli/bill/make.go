@@ -54,13 +54,13 @@ func Make(ctx context.Context, subjects []Subject, options Options) (*Bill, erro
 	group.SetLimit(releasesAtOnce)
 	for i := range subjects {
 		subject := &subjects[i]
-		pinned, err := subject.Previewer.Pinned(ctx, subject.HelmOp)
+		pins, err := subject.Previewer.Pinned(ctx, subject.HelmOp)
 		if err != nil {
 			return nil, err
 		}
 		for _, cluster := range subject.Clusters {
 			group.Go(func() error {
-				m.addRelease(ctx, subject, cluster, pinned)
+				m.addRelease(ctx, subject, cluster, pins[apiutil.TitleOf(subject.HelmOp.Namespace, cluster)])
 				return nil
 			})
 		}
@@ -106,17 +106,20 @@ type making struct {
 }
 
 // addRelease adds the release of a HelmOp in a Cluster.
-func (m *making) addRelease(ctx context.Context, subject *Subject, cluster client.ObjectKey, pinned map[string]int64) {
+func (m *making) addRelease(ctx context.Context, subject *Subject, cluster client.ObjectKey, pin preview.Pin) {
 	helmOp := subject.HelmOp
 	title := apiutil.TitleOf(helmOp.Namespace, cluster)
 	release := Release{HelmOp: strings.TrimPrefix(client.ObjectKeyFromObject(helmOp).String(), m.options.Namespace+"/")}
 	var got preview.Contents
-	then, err := subject.Previewer.At(ctx, helmOp, pinned[title])
+	then, err := subject.Previewer.At(ctx, helmOp, pin.Number)
 	if err == nil {
 		got, err = subject.Previewer.Contents(ctx, then, cluster, m.options.Offline)
 	}
 	if err == nil {
 		err = got.Rendered.Objects(release.describe)
+	}
+	if err == nil {
+		err = pin.Problem(got.Release)
 	}
 	if err != nil {
 		release.Message = fleetview.WithoutNames(err.Error(), title, apiutil.ChildName(helmOp.Name, title), 1)
@@ -140,7 +143,7 @@ func (m *making) addRelease(ctx context.Context, subject *Subject, cluster clien
 	}
 	if isResolved {
 		artifact := &got.Release.HelmOpRelease.Spec.Artifact
-		release.Chart = m.addChart(artifact, by, pinned[title] != 0 && !isPresent(helmOp, artifact))
+		release.Chart = m.addChart(artifact, by, pin.Number != 0 && !isPresent(helmOp, artifact))
 	}
 	for _, name := range release.Images {
 		m.addImage(name, by)

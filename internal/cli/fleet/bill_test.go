@@ -28,6 +28,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bill"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
@@ -236,6 +237,19 @@ func TestBillPinned(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.release(helmOp, "prod-2", 1, ready("1.0.0", time.Hour))
+	previewer := preview.New(preview.Options{Client: b.WithWatch})
+	then, err := previewer.At(t.Context(), helmOp, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := previewer.Release(t.Context(), then, client.ObjectKey{Namespace: b.namespace, Name: "prod-2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.changeRelease("prod-2", func(release *addonsv1.HelmOpRelease) {
+		release.Spec.Artifact = rendered.HelmOpRelease.Spec.Artifact
+		release.Spec.ValuesDigest = rendered.HelmOpRelease.Spec.ValuesDigest
+	})
 	b.setPin("prod-2", "1")
 	b.compareBill("bill-pinned", b.partly(b.bill("listed", "-l", "region=eu")))
 	var list bill.Bill
@@ -248,8 +262,13 @@ func TestBillPinned(t *testing.T) {
 			t.Errorf("%+v, want the mark at %s only", chart, pushed.Digest)
 		}
 	}
+	b.changeRelease("prod-2", func(release *addonsv1.HelmOpRelease) { release.Spec.ValuesDigest = "other" })
+	got := b.bill("listed", "--cluster", "prod-2", "-o", "wide")
+	if !errors.Is(got.err, kube.ErrResultFailed) || !strings.Contains(got.out, "or an object in valuesFrom has changed") {
+		t.Errorf("other values than the HelmOp revision renders: %v\n%s", got.err, got.out)
+	}
 	b.setPin("prod-2", "9")
-	got := b.bill("listed", "--cluster", "prod-2")
+	got = b.bill("listed", "--cluster", "prod-2")
 	if got.err == nil || !strings.Contains(got.out, "reading HelmOp revision 9") {
 		t.Errorf("got %v\n%s", got.err, got.out)
 	}
@@ -258,12 +277,20 @@ func TestBillPinned(t *testing.T) {
 // setPin pins the release of the HelmOp "listed" in a Cluster.
 func (b *billBed) setPin(cluster, revision string) {
 	b.Helper()
+	b.changeRelease(cluster, func(release *addonsv1.HelmOpRelease) {
+		release.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: revision}
+	})
+}
+
+// changeRelease changes the release of the HelmOp "listed" in a Cluster.
+func (b *billBed) changeRelease(cluster string, change func(*addonsv1.HelmOpRelease)) {
+	b.Helper()
 	release := &addonsv1.HelmOpRelease{}
 	key := client.ObjectKey{Namespace: b.namespace, Name: apiutil.ChildName("listed", cluster)}
 	if err := b.Get(b.Context(), key, release); err != nil {
 		b.Fatal(err)
 	}
-	release.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: revision}
+	change(release)
 	if err := b.Update(b.Context(), release); err != nil {
 		b.Fatal(err)
 	}
