@@ -5,7 +5,7 @@
 //
 // # Contract
 //
-// [Set.Hide] replaces each secret of a Set with [Mark]. It finds a secret
+// [Hide] replaces each secret of a [Set] with [Mark]. It finds a secret
 //
 //   - unchanged, quoted once or twice as in JSON, YAML and Go, or escaped as in URLs;
 //   - in base64, in the standard and the URL alphabet, also within a longer text;

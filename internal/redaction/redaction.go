@@ -92,19 +92,37 @@ func NewLarge(secrets []string, words bool) *Set {
 	return s
 }
 
-// Hide returns a text without the secrets.
-func (s *Set) Hide(text string) string {
-	switch {
-	case s == nil || text == "":
+// Hide returns a text without the secrets of all sets. It searches for each secret in the unchanged text: a secret of
+// one Set may be a part of a secret of another Set.
+func Hide(text string, sets ...*Set) string {
+	if text == "" || len(sets) == 0 {
 		return text
+	}
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "")
+	}
+	found := search{text: text, ends: make([]int32, len(text))}
+	for _, set := range sets {
+		if !set.find(&found) {
+			return Hidden
+		}
+	}
+	return found.replaced()
+}
+
+// find finds the spans of all secrets. It returns false if the search takes too much time or memory.
+func (s *Set) find(in *search) bool {
+	switch {
+	case s == nil:
+		return true
 	case s.size > maxSecretBytes*s.scale:
-		return Hidden
+		return false
 	case s.size > maxKeptBytes && s.scale == 1:
 		large.Lock()
 		defer large.Unlock()
-		return s.largeIndex().hide(text)
+		return s.largeIndex().find(in)
 	}
-	return s.kept().hide(text)
+	return s.kept().find(in)
 }
 
 // largeIndex returns the index of a large Set. The caller holds large.
@@ -115,21 +133,6 @@ func (s *Set) largeIndex() *index {
 		s.last = weak.Make(x)
 	}
 	return x
-}
-
-// hide returns a text without the secrets in the index.
-func (x *index) hide(text string) string {
-	if x.isTooLarge() {
-		return Hidden
-	}
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "")
-	}
-	found := search{text: text, ends: make([]int32, len(text)), steps: maxSteps}
-	if !x.find(&found) {
-		return Hidden
-	}
-	return found.replaced()
 }
 
 // needle is one form of a secret, as it occurs in a view.
@@ -271,14 +274,19 @@ type search struct {
 	text string
 	// ends holds the greatest end of the spans that start at each byte; zero if none starts there.
 	ends []int32
-	// steps is the number of steps that the search may still take.
+	// steps is the number of steps that the search for the secrets of the present Set may still take.
 	steps int
 }
 
 func (s *search) add(found span) { s.ends[found.from] = max(s.ends[found.from], int32(found.to)) }
 
-// find finds the spans of all secrets. It returns false if the search takes too many steps.
+// find finds the spans of all secrets. It returns false if the index is too large, or if the search takes too many
+// steps.
 func (x *index) find(in *search) bool {
+	if x.isTooLarge() {
+		return false
+	}
+	in.steps = maxSteps
 	plain := unitsOf(in.text)
 	once := unescape(plain)
 	// The last view is for escapes that are split over lines. For most texts, all views are the same.

@@ -109,7 +109,7 @@ func TestSecretsAreHiddenInAllForms(t *testing.T) {
 			hidden := secrets[r.IntN(len(secrets))]
 			encoded := encode(r, hidden)
 			text := "install failed: the field " + encoded + " is not what was asked for"
-			got := set.Hide(text)
+			got := Hide(text, set)
 			if !strings.Contains(got, Mark) || !strings.HasPrefix(got, "install failed: the field ") ||
 				!strings.HasSuffix(got, " is not what was asked for") {
 				t.Errorf("%s of %q: %q", name, hidden, got)
@@ -138,7 +138,7 @@ func TestPartsOfLongSecretsAreHidden(t *testing.T) {
 		set := New([]string{long}, true)
 		from := r.IntN(len(plain) - longLength)
 		part := plain[from:min(len(plain), from+longLength+r.IntN(50))]
-		if got := set.Hide("bad line: " + part + "..."); got != "bad line: "+Mark+"..." &&
+		if got := Hide("bad line: "+part+"...", set); got != "bad line: "+Mark+"..." &&
 			!strings.HasPrefix(got, "bad line: "+Mark) {
 			t.Errorf("%q in %q", part, got)
 		}
@@ -156,24 +156,44 @@ func TestShortSecretsAreHiddenAsWords(t *testing.T) {
 		`"!" is bad, and so is !!`:  `"` + Mark + `" is bad, and so is !!`,
 		"data: YQ== or NDI= or NDI": "data: " + Mark + " or " + Mark + " or " + Mark,
 	} {
-		if got := set.Hide(text); got != want {
+		if got := Hide(text, set); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
-	if got := New([]string{"a"}, false).Hide("a cat"); got != "a cat" {
+	if got := Hide("a cat", New([]string{"a"}, false)); got != "a cat" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestSecretsThatOverlapAreHidden checks secrets of one Set that are parts of secrets of another Set, or overlap them.
+func TestSecretsThatOverlapAreHidden(t *testing.T) {
+	t.Parallel()
+	const secret = "postgres://appuser:Xk29fLq8@db/x"
+	whole, part := New([]string{secret}, true), New([]string{"appuser"}, false)
+	for name, tc := range map[string]struct {
+		sets []*Set
+		want string
+	}{
+		"part first": {[]*Set{part, whole}, "dial " + Mark + " is refused"},
+		"part last":  {[]*Set{whole, part}, "dial " + Mark + " is refused"},
+		"overlap":    {[]*Set{New([]string{"@db/x is"}, false), part, whole}, "dial " + Mark + " refused"},
+	} {
+		if got := Hide("dial "+secret+" is refused", tc.sets...); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
 	}
 }
 
 func TestTooManySecretsHideWholeText(t *testing.T) {
 	t.Parallel()
-	if got := New([]string{strings.Repeat("x", maxSecretBytes+1)}, true).Hide("anything"); got != Hidden {
+	if got := Hide("anything", New([]string{strings.Repeat("x", maxSecretBytes+1)}, true)); got != Hidden {
 		t.Errorf("got %q", got)
 	}
-	if got := (*Set)(nil).Hide("anything"); got != "anything" {
+	if got := Hide("anything", nil); got != "anything" {
 		t.Errorf("got %q", got)
 	}
-	if got := NewLarge([]string{strings.Repeat("x", maxSecretBytes*largeScale+1)}, true).Hide("anything"); got != Hidden {
+	tooLarge := NewLarge([]string{strings.Repeat("x", maxSecretBytes*largeScale+1)}, true)
+	if got := Hide("anything", New([]string{"other"}, true), tooLarge); got != Hidden {
 		t.Errorf("got %q", got)
 	}
 }
@@ -208,7 +228,7 @@ func TestSimilarSecretsTakeLittleMemory(t *testing.T) {
 		set := New(given.secrets, true)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if got := set.Hide(given.text); got != given.want {
+		if got := Hide(given.text, set); got != given.want {
 			t.Errorf("%s: got %.80q", name, got)
 		}
 		runtime.ReadMemStats(&after)
@@ -238,7 +258,7 @@ func TestPartOfManySimilarSecretsIsHidden(t *testing.T) {
 	for _, secret := range secrets {
 		text += secret + " is bad, "
 	}
-	got := New(secrets, true).Hide(text)
+	got := Hide(text, New(secrets, true))
 	if want := "install failed: " + strings.Repeat(Mark+" is bad, ", len(secrets)); got != want {
 		t.Errorf("got %.300q", got)
 	}
@@ -246,7 +266,7 @@ func TestPartOfManySimilarSecretsIsHidden(t *testing.T) {
 	for len(long) < maxText/2 {
 		long += secret(rand.New(rand.NewPCG(5, uint64(len(long)))))
 	}
-	if got := New([]string{long}, true).Hide("bad value: " + long + "."); got != "bad value: "+Mark+"." {
+	if got := Hide("bad value: "+long+".", New([]string{long}, true)); got != "bad value: "+Mark+"." {
 		t.Errorf("got %.300q", got)
 	}
 }
@@ -258,7 +278,7 @@ func FuzzHide(f *testing.F) {
 		if len(secret) < minLength || strings.Contains(Mark, secret) || len(before)+len(secret) > maxText {
 			t.Skip()
 		}
-		if got := New([]string{secret}, true).Hide(before + secret + after); strings.Count(got,
+		if got := Hide(before+secret+after, New([]string{secret}, true)); strings.Count(got,
 			secret) > strings.Count(fmt.Sprint(before, Mark, after), secret) {
 			t.Errorf("%q is left in %q", secret, got)
 		}
@@ -279,7 +299,7 @@ func TestLargeIndexIsBuiltOnce(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range times {
-			set.Hide("nothing of it")
+			Hide("nothing of it", set)
 		}
 		runtime.ReadMemStats(&after)
 		return after.TotalAlloc - before.TotalAlloc
@@ -308,7 +328,7 @@ func TestLargeIndexesAreNotKept(t *testing.T) {
 	sets := make([]*Set, 5)
 	for i := range sets {
 		sets[i] = New(secrets, true)
-		if got := sets[i].Hide("the password " + secrets[i] + " is bad"); got != "the password "+Mark+" is bad" {
+		if got := Hide("the password "+secrets[i]+" is bad", sets[i]); got != "the password "+Mark+" is bad" {
 			t.Errorf("got %q", got)
 		}
 	}

@@ -95,12 +95,7 @@ func collectSensitive(value any, sensitive bool, least int, found map[string]str
 }
 
 // Hide returns the text without the values of the redactor.
-func (r redactor) Hide(text string) string {
-	for _, set := range r.sets {
-		text = set.Hide(text)
-	}
-	return text
-}
+func (r redactor) Hide(text string) string { return redaction.Hide(text, r.sets...) }
 
 // text returns the text without values, in one line of at most maxMessageLength.
 func (r redactor) text(text string) string {

@@ -105,3 +105,15 @@ func TestRedactorRemovesValuesFromSecrets(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestRedactorHidesSecretWithAnotherValueInIt has a value of a Secret that contains a value with a sensitive key.
+func TestRedactorHidesSecretWithAnotherValueInIt(t *testing.T) {
+	t.Parallel()
+	const url = "postgres://appuser:Xk29fLq8@db/x"
+	values := map[string]any{"auth": map[string]any{"username": "appuser"}}
+	logs := &LogBuffer{Redactor: NewRedactor(values, []any{map[string]any{"database": map[string]any{"url": url}}})}
+	logs.Hide(map[string]any{"token": "Xk29"})
+	if got, want := logs.Text("dial "+url), "dial "+Redacted; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
