@@ -317,10 +317,10 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 			continue
 		}
 		changed = true
-		for _, one := range append([]clusterlife.UpgradeDecision{decision}, steps.Decisions...) {
+		for i, one := range append([]clusterlife.UpgradeDecision{decision}, steps.Decisions...) {
 			if one.Event != "" {
 				holdEvents = append(holdEvents, func() {
-					r.eventAt(scope, holder.Release, eventType(one.Warning), one.Event, "HoldUpgrade", one.Message)
+					r.eventAt(scope, holder.Release, eventType(one.Warning), one.Event, report.ActionOf("HoldUpgrade", i), one.Message)
 				})
 			}
 		}
