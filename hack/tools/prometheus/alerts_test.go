@@ -53,6 +53,24 @@ var alertCases = []struct {
 		fires:  []string{"HelmOpNotReady: HelmOp n/calico is not Ready for an hour"},
 	},
 	{
+		name: "a rollout in waves with a soak time",
+		series: condition("Ready", "true", "0x400") + condition("RollingOut", "true", "1x400") +
+			series(`helmop_status_rollout_clusters_updated{namespace="n",helmop="calico"}`, "3x90 6x90 9x90 12x130") +
+			series(`helmop_status_rollout_clusters_done{namespace="n",helmop="calico"}`, "0x90 3x90 6x90 9x130") + up,
+	},
+	{
+		name: "a change waits for a maintenance window",
+		series: condition("Ready", "true", "0x400") + condition("RollingOut", "true", "1x400") +
+			reason("Ready", "WaitingForMaintenance") + reason("RollingOut", "WaitingForMaintenance") +
+			series(`helmop_status_rollout_clusters_updated{namespace="n",helmop="calico"}`, "3x400") +
+			series(`helmop_status_rollout_clusters_done{namespace="n",helmop="calico"}`, "0x400") + up,
+	},
+	{
+		name: "releases wait for a maintenance window after a rollout",
+		series: condition("Ready", "true", "0x400") + condition("RollingOut", "true", "0x400") +
+			reason("Ready", "WaitingForMaintenance") + reason("RollingOut", "NotRollingOut") + up,
+	},
+	{
 		name: "a pause silences what was wrong",
 		series: condition("Ready", "true", "0x400") + condition("Paused", "true", "1x400") +
 			condition("Stalled", "true", "1x400") + condition("Resolved", "true", "0x400") +
@@ -259,6 +277,12 @@ func series(name, values string) string { return "\n" + name + " " + values + "\
 func condition(name, status, values string) string {
 	labels := `{namespace="n",helmop="calico",condition="` + name + `",status="` + status + `"}`
 	return series("helmop_status_condition"+labels, values)
+}
+
+// reason returns the series of the reason of a condition.
+func reason(condition, reason string) string {
+	return series(`helmop_status_condition_reason{namespace="n",helmop="calico",condition="`+condition+
+		`",reason="`+reason+`"}`, "1x400")
 }
 
 // counts returns the series of the number of Clusters in a state.
