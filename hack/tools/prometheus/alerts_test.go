@@ -30,7 +30,6 @@ var alertCases = []struct {
 		name: "a healthy fleet",
 		series: healthy + `
 			helmop_cluster_reachable{namespace="n",cluster_name="one"} 1x400
-			helmop_shard_owned{shard=""} 1x400
 			controller_runtime_reconcile_errors_total{controller="helmop"} 5x400
 			controller_runtime_reconcile_panics_total{controller="helmop"} 0x400
 			helmop_registry_requests_total{registry="r",kind="blob",status="200"} 0+10x400
@@ -200,9 +199,15 @@ var alertCases = []struct {
 	},
 	{
 		name:   "no manager",
-		series: `helmop_build_info{version="v0.1.0"} 1x10 _x390`,
+		series: `helmop_build_info{version="v0.1.0"} 1x10 _x390` + "\n" + `helmop_shard_owned{shard=""} 1x10 _x390`,
 		first:  25, // A series ends five minutes after its last sample.
-		fires:  []string{"HelmOpManagerAbsent: No manager of HelmOp is monitored"},
+		fires:  []string{"HelmOpManagerAbsent: No manager of HelmOp serves the objects without a shard label"},
+	},
+	{
+		name:   "only the manager of a shard",
+		series: `helmop_build_info{version="v0.1.0"} 1x400` + "\n" + `helmop_shard_owned{shard=""} 1x10 _x390`,
+		first:  25,
+		fires:  []string{"HelmOpManagerAbsent: No manager of HelmOp serves the objects without a shard label"},
 	},
 	{
 		name:   "a shard without a manager",
@@ -261,8 +266,8 @@ var alertCases = []struct {
 	},
 }
 
-// up is the series of a manager that runs.
-const up = "\nhelmop_build_info{version=\"v0.1.0\"} 1x400\n"
+// up are the series of a manager that runs.
+const up = "\nhelmop_build_info{version=\"v0.1.0\"} 1x400\nhelmop_shard_owned{shard=\"\"} 1x400\n"
 
 var healthy = condition("Ready", "true", "1x400") + condition("Resolved", "true", "1x400") +
 	condition("Verified", "true", "1x400") + condition("Paused", "true", "0x400") +

@@ -149,6 +149,5 @@ var dashboardSeries = healthy + `
 	process_resident_memory_bytes 1000x60
 	process_cpu_seconds_total 0+1x60
 	helmop_shard_objects{shard="",kind="HelmOp"} 1x60
-	helmop_shard_owned{shard=""} 1x60
 	helmop_records_left_total 0x60
 `
