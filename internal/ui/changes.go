@@ -32,3 +32,14 @@ func (c *Changes) Last() (count uint64, next <-chan struct{}) {
 	defer c.mutex.Unlock()
 	return c.count, c.next
 }
+
+// Since returns a channel that is closed when there are more changes than a number that Last returned.
+func (c *Changes) Since(count uint64) <-chan struct{} {
+	last, next := c.Last()
+	if last == count {
+		return next
+	}
+	closed := make(chan struct{})
+	close(closed)
+	return closed
+}

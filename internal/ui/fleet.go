@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,8 +16,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// fleet holds the data that all pages show. The server computes a new fleet after each change of the objects. A fleet
-// is immutable.
+const (
+	// fleetAge is the shortest time for which a fleet is shown. During a rollout, objects change many times a second.
+	fleetAge = time.Second
+
+	// fleetRest is the factor of a longer time, for large fleets. A fleet is shown for at least this many times the time
+	// that its computation took. So changes cost at most a tenth of a CPU, however many pages are open.
+	fleetRest = 10
+
+	// fleetKept is how long a fleet that nobody looks at stays in memory. It would hold old versions of all objects.
+	fleetKept = time.Minute
+)
+
+// fleet holds the data that all pages show. A fleet is immutable.
 type fleet struct {
 	*fleetview.World
 	warning string
@@ -28,12 +40,14 @@ type fleet struct {
 	summaries []fleetview.Summary
 }
 
-// fleet returns the fleet after the last change.
+// fleet returns the fleet after the last change, or an earlier fleet that is not due to be replaced.
 func (s *server) fleet(ctx context.Context) (*fleet, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	s.forget.Reset(fleetKept)
 	change, _ := s.Source.Changes().Last()
-	if s.cached != nil && s.cached.change == change {
+	began := time.Now()
+	if s.cached != nil && (s.cached.change == change || began.Before(s.due)) {
 		return s.cached, nil
 	}
 	world, warning, err := s.Source.World(ctx)
@@ -42,8 +56,23 @@ func (s *server) fleet(ctx context.Context) (*fleet, error) {
 	}
 	f := &fleet{World: world, warning: warning, change: change}
 	f.summaries, f.rows = (&fleetview.Filter{}).View(world, s.Program)
-	s.cached = f
+	ended := time.Now()
+	s.cached, s.due = f, ended.Add(max(fleetAge, fleetRest*ended.Sub(began)))
 	return f, nil
+}
+
+// untilDue returns how long the present fleet is still shown after a change.
+func (s *server) untilDue() time.Duration {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return time.Until(s.due)
+}
+
+// forgetFleet drops the fleet. The next request computes it again.
+func (s *server) forgetFleet() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.cached = nil
 }
 
 // helmOp returns a HelmOp; nil if it does not exist.

@@ -4,6 +4,7 @@
 package ui
 
 import (
+	"context"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -30,16 +31,10 @@ const (
 // stream sends an event "change" after each change of the fleet. It sends an event "say" when the text for screen
 // readers has changed.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
-	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
-	case <-r.Context().Done():
-		return
-	case <-time.After(streamWait):
-		w.Header().Set("Retry-After", "30")
-		http.Error(w, "Too many pages with live updates are open.", http.StatusServiceUnavailable)
+	if !enter(w, r, s.streams, streamWait, "Too many pages with live updates are open.") {
 		return
 	}
+	defer func() { <-s.streams }()
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
 	send := func(text string) error {
@@ -50,10 +45,11 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		return control.Flush()
 	}
-	_, next := s.Source.Changes().Last()
+	// shown is the change whose fleet the page shows.
+	shown, _ := s.Source.Changes().Last()
 	said := ""
 	if f, err := s.fleet(r.Context()); err == nil {
-		said = f.say()
+		shown, said = f.change, f.say()
 	}
 	if send("retry: 2000\n: the fleet is followed\n\n") != nil {
 		return
@@ -63,21 +59,32 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-time.After(streamBeat):
-		case <-next:
+		case <-s.Source.Changes().Since(shown):
+			if !sleep(r.Context(), s.untilDue()) {
+				return
+			}
 		}
-		_, next = s.Source.Changes().Last()
+		shown, _ = s.Source.Changes().Last()
 		text := "event: change\ndata: \n\n"
-		if f, err := s.fleet(r.Context()); err == nil && f.say() != said {
-			said = f.say()
-			text += "event: say\ndata: " + template.HTMLEscapeString(said) + "\n\n"
+		if f, err := s.fleet(r.Context()); err == nil {
+			shown = f.change
+			if now := f.say(); now != said {
+				said = now
+				text += "event: say\ndata: " + template.HTMLEscapeString(said) + "\n\n"
+			}
 		}
-		if send(text) != nil {
+		if send(text) != nil || !sleep(r.Context(), streamInterval) {
 			return
 		}
-		select {
-		case <-r.Context().Done():
-			return
-		case <-time.After(streamInterval):
-		}
+	}
+}
+
+// sleep waits for a time. It returns false if the context ends first.
+func sleep(ctx context.Context, wait time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(wait):
+		return true
 	}
 }

@@ -81,14 +81,28 @@ type Options struct {
 	Now func() time.Time
 }
 
+const (
+	// maxViews is the largest number of views that are made at the same time. For a large fleet, a view takes some MiB and
+	// some ms of a CPU. After a change, each open tab requests its view.
+	maxViews = 2
+
+	// viewWait is how long a request for a view waits for its turn.
+	viewWait = 5 * time.Second
+)
+
 // server is the handler of the page.
 type server struct {
 	Options
-	streams chan struct{}
 
-	// mutex guards the fleet, which is computed after each change.
+	// streams has an element for each live update that runs, and views for each view that is made.
+	streams, views chan struct{}
+
+	// mutex guards the fleet, and the time at which a changed fleet is due.
 	mutex  sync.Mutex
 	cached *fleet
+	due    time.Time
+	// forget drops the fleet when nobody looks at it any more.
+	forget *time.Timer
 }
 
 // New returns the handler of a page.
@@ -96,7 +110,9 @@ func New(options Options) http.Handler {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	s := &server{Options: options, streams: make(chan struct{}, options.MaxStreams)}
+	s := &server{Options: options,
+		streams: make(chan struct{}, options.MaxStreams), views: make(chan struct{}, maxViews)}
+	s.forget = time.AfterFunc(fleetKept, s.forgetFleet)
 	mux := http.NewServeMux()
 	mux.Handle("/static/", s.static())
 	mux.HandleFunc("/stream", s.stream)
@@ -174,31 +190,55 @@ type layout struct {
 	Say string
 }
 
+// enter takes one of a limited number of places. If no place becomes free in time, enter answers the request and returns
+// false.
+func enter(w http.ResponseWriter, r *http.Request, places chan struct{}, wait time.Duration, refusal string) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-r.Context().Done():
+	case <-time.After(wait):
+		w.Header().Set("Retry-After", "30")
+		http.Error(w, refusal, http.StatusServiceUnavailable)
+	}
+	return false
+}
+
 // page serves a view: the whole page, or only its content for an update by the script.
 func (s *server) page(show view) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l := layout{server: s, Now: s.Now(), Self: s.self(r)}
-		f, err := s.fleet(r.Context())
-		if err == nil {
-			l.Warning, l.Say = f.warning, f.say()
-			l.content, err = show(r, f)
+		if !enter(w, r, s.views, viewWait, "Too many people look at the page at the same time.") {
+			return
 		}
+		out, status, err := s.html(r, show)
 		if err != nil {
-			l.content = content{Title: "Error", Template: "error", Status: http.StatusBadGateway, Data: err.Error()}
-		}
-		name := "layout"
-		if r.Header.Get("HX-Request") == "true" {
-			name = "live"
-		}
-		var out bytes.Buffer
-		if err := templates.ExecuteTemplate(&out, name, &l); err != nil {
 			http.Error(w, "The page cannot be shown: "+err.Error(), http.StatusInternalServerError)
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.WriteHeader(max(l.Status, http.StatusOK))
+		w.WriteHeader(status)
 		_, _ = out.WriteTo(w)
 	})
+}
+
+// html makes a view, and gives the place for it back: a slow browser must not keep the place.
+func (s *server) html(r *http.Request, show view) (out bytes.Buffer, status int, err error) {
+	defer func() { <-s.views }()
+	l := layout{server: s, Now: s.Now(), Self: s.self(r)}
+	f, err := s.fleet(r.Context())
+	if err == nil {
+		l.Warning, l.Say = f.warning, f.say()
+		l.content, err = show(r, f)
+	}
+	if err != nil {
+		l.content = content{Title: "Error", Template: "error", Status: http.StatusBadGateway, Data: err.Error()}
+	}
+	name := "layout"
+	if r.Header.Get("HX-Request") == "true" {
+		name = "live"
+	}
+	err = templates.ExecuteTemplate(&out, name, &l)
+	return out, max(l.Status, http.StatusOK), err
 }
 
 // self returns the path and query of a request. The path begins with exactly one slash, so that a browser does not read
