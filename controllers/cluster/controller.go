@@ -246,20 +246,21 @@ func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) 
 func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease,
 	eventType, reason, action, message string,
 ) {
-	message = apiutil.Truncate(message, report.MaxEventMessage)
+	record := func(object, related runtime.Object, message string) {
+		r.recorder.Eventf(object, related, eventType, reason, action, "%s",
+			apiutil.Truncate(message, report.MaxEventMessage))
+	}
 	if release == nil {
-		r.recorder.Eventf(scope.object, nil, eventType, reason, action, "%s", message)
+		record(scope.object, nil, message)
 		return
 	}
-	r.recorder.Eventf(scope.object, release, eventType, reason, action, "HelmOp %s: %s", apiutil.HelmOpOf(release),
-		message)
-	r.recorder.Eventf(release, scope.object, eventType, reason, action, "%s", message)
+	record(scope.object, release, fmt.Sprintf("HelmOp %s: %s", apiutil.HelmOpOf(release), message))
+	record(release, scope.object, message)
 	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == apiutil.HelmOpKind {
 		helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: release.Namespace, Name: owner.Name,
 			UID: owner.UID}}
 		if r.budgets.Take(helmOp, reason) {
-			r.recorder.Eventf(helmOp, release, eventType, reason, action, "Cluster %s: %s", apiutil.ClusterTitle(release),
-				message)
+			record(helmOp, release, fmt.Sprintf("Cluster %s: %s", apiutil.ClusterTitle(release), message))
 		}
 	}
 }

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,4 +37,27 @@ func TestHoldEvents(t *testing.T) {
 			"Hold", "Held it")
 	}
 	g.Expect(recorder.Events).To(gomega.HaveLen(2*releases + report.EventBurst))
+}
+
+// TestLongEventsFit checks that the API server accepts the Events of a release with a long message: it refuses notes of
+// more than 1024 bytes.
+func TestLongEventsFit(t *testing.T) {
+	recorder := events.NewFakeRecorder(3)
+	r := &Reconciler{recorder: recorder, budgets: report.NewEventBudgets(time.Now)}
+	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hello-one",
+		Labels: map[string]string{addonsv1.HelmOpNameLabel: "hello"}, OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind, Name: "hello", UID: "hello",
+			Controller: new(true),
+		}}}}
+	release.Spec.ClusterRef.Name = "one"
+	r.eventAt(&lifeScope{object: apiutil.NewCluster()}, release, corev1.EventTypeWarning,
+		addonsv1.ClusterUpgradeReleasedEvent, "HoldUpgrade", strings.Repeat("x", report.MaxConditionMessage))
+	prefix := corev1.EventTypeWarning + " " + addonsv1.ClusterUpgradeReleasedEvent + " "
+	for range 3 {
+		event := <-recorder.Events
+		note, ok := strings.CutPrefix(event, prefix)
+		if !ok || len(note) > report.MaxEventMessage {
+			t.Errorf("%d bytes: %s", len(note), event)
+		}
+	}
 }
