@@ -155,7 +155,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	decision = decision.Performed(result.Revision)
 	r.observeAction(attempts.VerbOf(decision.Action), started, err)
 	defer p.traceAction(decision, started, r.now(), err)
-	r.reportRecordsLeft(p.releaseScope, result)
+	r.reportRecordsLeft(ctx, p.releaseScope, result)
 	r.rendered.Note(decision.Action, &p.desired, result, err)
 	p.subject().Record(decision, &p.policy.Test, result, err, r.now())
 	if err != nil {
@@ -371,7 +371,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
 	progress.Stop()
 	r.observeAction(attempts.VerbUninstall, started, err)
-	r.reportRecordsLeft(scope, result)
+	r.reportRecordsLeft(ctx, scope, result)
 	subject.RecordUninstall(decision, attempt, result, err, r.now())
 	if err != nil {
 		return r.actionFailed(ctx, &releasePass{releaseScope: scope}, decision, result, err)

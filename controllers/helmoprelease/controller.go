@@ -100,7 +100,7 @@ type Reconciler struct {
 	// watchFilter is Options.WatchFilter, shard is Options.Shard.
 	watchFilter, shard string
 
-	// records is Options.Records. recordsLeft lists the HelmOps that already have an Event about undeleted records.
+	// records is Options.Records. recordsLeft lists the HelmOps with an Event of the last hour about undeleted records.
 	records     recordstorage.Options
 	recordsLeft recordstorage.Left
 }

@@ -36,14 +36,14 @@ func TestEventsOfFleetAreLimited(t *testing.T) {
 	g.Expect(recorder.Events).To(gomega.HaveLen(releases + report.EventBurst))
 }
 
-// TestRecordsLeftEventIsRecordedOnce checks that a HelmOp gets one Event about undeleted records, independent of the
-// number of its releases.
-func TestRecordsLeftEventIsRecordedOnce(t *testing.T) {
+// TestRecordsLeftEventIsRecordedHourly checks that a HelmOp gets one Event about undeleted records per hour, independent
+// of the number of its releases: an API server keeps an Event for an hour.
+func TestRecordsLeftEventIsRecordedHourly(t *testing.T) {
 	t.Parallel()
-	recorder := events.NewFakeRecorder(10)
-	r := &Reconciler{recorder: recorder}
+	recorder, now := events.NewFakeRecorder(10), time.Unix(1_800_000_000, 0)
+	r := &Reconciler{recorder: recorder, now: func() time.Time { return now }}
 	record := func(uid, release string, left int) {
-		r.reportRecordsLeft(&releaseScope{
+		r.reportRecordsLeft(t.Context(), &releaseScope{
 			release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: release}},
 			helmOp:  &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)}},
 		}, helmclient.Result{RecordsLeft: left, RecordsLeftReason: "405"})
@@ -52,10 +52,15 @@ func TestRecordsLeftEventIsRecordedOnce(t *testing.T) {
 	if len(recorder.Events) != 0 {
 		t.Error("an Event without records")
 	}
-	record("a", "one", 1)
-	record("a", "two", 3)
-	record("b", "one", 1)
-	if len(recorder.Events) != 2 {
-		t.Errorf("%d Events", len(recorder.Events))
+	for minute := range 3 * 60 {
+		record("a", "one", 1)
+		record("a", "two", 3)
+		if minute < 60 {
+			record("b", "one", 1)
+		}
+		now = now.Add(time.Minute)
+	}
+	if got := len(recorder.Events); got != 4 {
+		t.Errorf("%d Events", got)
 	}
 }

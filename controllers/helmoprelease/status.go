@@ -4,11 +4,13 @@
 package helmoprelease
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -146,16 +148,18 @@ func (r *Reconciler) reportTested(p *releasePass, result helmclient.Result) {
 		"Tested release %s in Cluster %s: %s", describe(p.release), apiutil.ClusterTitle(p.release), message))
 }
 
-// reportRecordsLeft counts records that could not be deleted. It records one Event for each HelmOp, because the cause
-// rarely changes.
-func (r *Reconciler) reportRecordsLeft(scope *releaseScope, result helmclient.Result) {
+// reportRecordsLeft counts records that could not be deleted. For each HelmOp, it records an Event and writes a line of
+// the log at most once an hour, because the cause rarely changes.
+func (r *Reconciler) reportRecordsLeft(ctx context.Context, scope *releaseScope, result helmclient.Result) {
 	if result.RecordsLeft == 0 {
 		return
 	}
 	monitoring.RecordsLeft.Add(float64(result.RecordsLeft))
-	if scope.helmOp == nil || !r.recordsLeft.Add(scope.helmOp.UID) {
+	if scope.helmOp == nil || !r.recordsLeft.Add(scope.helmOp.UID, r.now()) {
 		return
 	}
+	ctrl.LoggerFrom(ctx).Info("Records that no release needs could not be deleted", "HelmOp", scope.helmOp.Name,
+		"why", result.RecordsLeftReason)
 	r.recorder.Eventf(scope.helmOp, scope.release, corev1.EventTypeWarning, addonsv1.RecordsLeftEvent, "DeleteRecords",
 		"%s", apiutil.Truncate(fmt.Sprintf(
 			"Records that no release needs could not be deleted: %s; delete them by hand, permit the credentials to delete, "+

@@ -5,30 +5,40 @@ package recordstorage
 
 import (
 	"sync"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxLeft is the largest number of HelmOps in a Left.
-const maxLeft = 4096
+const (
+	// maxLeft is the largest number of HelmOps in a Left.
+	maxLeft = 4096
+
+	// leftAgain is the time after which a HelmOp in a Left is reported again: by default, an API server keeps Events for
+	// an hour.
+	leftAgain = time.Hour
+)
 
 // Left holds the HelmOps with records that could not be deleted. The zero value is empty. It is safe for concurrent
 // use.
 type Left struct {
-	mu      sync.Mutex
-	helmOps *lru.LRU[types.UID, struct{}]
+	mu sync.Mutex
+	// reported has the time of the last report about each HelmOp.
+	reported *lru.LRU[types.UID, time.Time]
 }
 
-// Add adds a HelmOp, and reports whether it is new.
-func (l *Left) Add(helmOp types.UID) bool {
+// Add adds a HelmOp, and returns whether to report it: if it is new, or was last reported an hour ago.
+func (l *Left) Add(helmOp types.UID, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.helmOps == nil {
+	if l.reported == nil {
 		// NewLRU fails only if the size is not positive.
-		l.helmOps, _ = lru.NewLRU[types.UID, struct{}](maxLeft, nil)
+		l.reported, _ = lru.NewLRU[types.UID, time.Time](maxLeft, nil)
 	}
-	_, isKnown := l.helmOps.Get(helmOp)
-	l.helmOps.Add(helmOp, struct{}{})
-	return !isKnown
+	if last, isKnown := l.reported.Get(helmOp); isKnown && now.Sub(last) < leftAgain {
+		return false
+	}
+	l.reported.Add(helmOp, now)
+	return true
 }
