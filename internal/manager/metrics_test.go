@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/queries"
 )
 
@@ -72,5 +73,28 @@ func TestQueries(t *testing.T) {
 	}
 	for _, err := range queries.Check(have, "condition", "phase") {
 		t.Error(err)
+	}
+}
+
+// TestEndedRenderersBeginAtZero checks that each limit of the rendering has a series before it is exceeded: otherwise
+// the alert about it would not see the first time.
+func TestEndedRenderersBeginAtZero(t *testing.T) {
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == "helmop_renderers_ended_total" {
+				have[metric.GetLabel()[0].GetValue()] = true
+			}
+		}
+	}
+	for _, limit := range []sandbox.Limit{sandbox.LimitMemory, sandbox.LimitCPU, sandbox.LimitTime, sandbox.LimitOutput,
+		sandbox.LimitCrash} {
+		if !have[string(limit)] {
+			t.Errorf("the limit %s has no series", limit)
+		}
 	}
 }

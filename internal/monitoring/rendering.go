@@ -21,7 +21,13 @@ var (
 	}, []string{"limit"})
 )
 
-func init() { metrics.Registry.MustRegister(renderersStarted, renderersEnded) }
+func init() {
+	metrics.Registry.MustRegister(renderersStarted, renderersEnded)
+	// The functions rate and increase of Prometheus do not see the first value of a series, so each series begins at 0.
+	for _, limit := range []string{"memory", "cpu", "time", "output", "crash"} {
+		renderersEnded.WithLabelValues(limit)
+	}
+}
 
 // RendererStarted counts a child process that renders charts.
 func RendererStarted() { renderersStarted.Inc() }

@@ -114,7 +114,6 @@ func testMonitoring(s *scenario, url string) {
 		have.Add("helmop_deletions_waiting", "namespace", "")
 		have.Add("helmop_deletions_waiting", "helmop", "")
 		have.Add("helmop_drift_corrections_total", "result", "success")
-		have.Add("helmop_renderers_ended_total", "limit", "memory")
 		g.Expect(queries.Check(have, "controller", "phase")).To(gomega.BeEmpty())
 	}).Should(gomega.Succeed())
 }
