@@ -28,8 +28,9 @@ var (
 		[]string{"namespace", "helmop", "ready", "reason"}, nil)
 
 	reachableDesc = prometheus.NewDesc("helmop_cluster_reachable",
-		"1 for each Cluster whose API server answers, 0 for each Cluster whose API server does not. Clusters without a "+
-			"release that is being reconciled, and Clusters whose control plane is not initialized, have no series.",
+		"1 for each Cluster whose API server answers, 0 for each Cluster whose API server does not, or whose kubeconfig "+
+			"HelmOp refuses. Clusters without a release that is being reconciled, and Clusters whose control plane is not "+
+			"initialized, have no series.",
 		[]string{"namespace", "cluster_name"}, nil)
 
 	conditionDesc = helmOpDesc("helmop_status_condition",
@@ -235,6 +236,14 @@ func collectReleases(releases []addonsv1.HelmOpRelease, out chan<- prometheus.Me
 	}
 }
 
+// unconnectedReasons are the reasons of Ready of releases for which HelmOp does not connect to the Cluster now. The
+// condition ClusterReachable of such a release is of an earlier time.
+var unconnectedReasons = []string{
+	addonsv1.ClusterAccessDeniedReason, addonsv1.ClusterDeletingReason, addonsv1.ClusterNotFoundReason,
+	addonsv1.ControlPlaneNotInitializedReason, addonsv1.InstalledOnceReason, addonsv1.OtherShardReason,
+	addonsv1.OwnerNotFoundReason,
+}
+
 // collectClusters reports which Clusters are reachable. A Cluster with several releases is unreachable if the status of
 // any of them says so.
 func collectClusters(releases []addonsv1.HelmOpRelease, out chan<- prometheus.Metric) {
@@ -242,7 +251,8 @@ func collectClusters(releases []addonsv1.HelmOpRelease, out chan<- prometheus.Me
 	for i := range releases {
 		release := &releases[i]
 		cluster := apiutil.ClusterKey(release)
-		if cluster == clusterlink.Management || conditions.IsTrue(release, addonsv1.PausedCondition) {
+		if cluster == clusterlink.Management || conditions.IsTrue(release, addonsv1.PausedCondition) ||
+			slices.Contains(unconnectedReasons, conditions.GetReason(release, addonsv1.ReadyCondition)) {
 			continue
 		}
 		switch conditions.GetReason(release, addonsv1.ClusterReachableCondition) {
@@ -250,7 +260,7 @@ func collectClusters(releases []addonsv1.HelmOpRelease, out chan<- prometheus.Me
 			if _, known := reachable[cluster]; !known {
 				reachable[cluster] = true
 			}
-		case addonsv1.ClusterUnreachableReason:
+		case addonsv1.ClusterUnreachableReason, addonsv1.KubeconfigRefusedReason:
 			reachable[cluster] = false
 		}
 	}

@@ -126,6 +126,9 @@ func TestReachableClusters(t *testing.T) {
 	report.SetPaused(paused, true, "")
 	management := releaseIn("calico", "management", addonsv1.ClusterReachableReason)
 	management.Spec.ClusterRef = addonsv1.ClusterReference{Kind: addonsv1.ClusterKindManagementCluster, Name: "m"}
+	// HelmOp does not connect to this Cluster any more.
+	otherShard := releaseIn("calico", "moved", addonsv1.ClusterUnreachableReason)
+	report.SetNotReady(otherShard, addonsv1.OtherShardReason, "")
 	collector := NewStateCollector(controllertest.StoreOf(t,
 		releaseIn("calico", "one", addonsv1.ClusterReachableReason),
 		releaseIn("calico", "two", addonsv1.ClusterUnreachableReason),
@@ -134,11 +137,13 @@ func TestReachableClusters(t *testing.T) {
 		releaseIn("cilium", "three", addonsv1.ClusterReachableReason),
 		releaseIn("calico", "new", addonsv1.ControlPlaneNotInitializedReason),
 		releaseIn("calico", "gone", addonsv1.ClusterNotFoundReason),
-		foreign, paused, management))
-	want := `# HELP helmop_cluster_reachable 1 for each Cluster whose API server answers, 0 for each Cluster whose API server does not. Clusters without a release that is being reconciled, and Clusters whose control plane is not initialized, have no series.
+		releaseIn("calico", "refused", addonsv1.KubeconfigRefusedReason),
+		foreign, paused, management, otherShard))
+	want := `# HELP helmop_cluster_reachable 1 for each Cluster whose API server answers, 0 for each Cluster whose API server does not, or whose kubeconfig HelmOp refuses. Clusters without a release that is being reconciled, and Clusters whose control plane is not initialized, have no series.
 # TYPE helmop_cluster_reachable gauge
 helmop_cluster_reachable{cluster_name="foreign",namespace="other"} 1
 helmop_cluster_reachable{cluster_name="one",namespace="n"} 1
+helmop_cluster_reachable{cluster_name="refused",namespace="n"} 0
 helmop_cluster_reachable{cluster_name="three",namespace="n"} 0
 helmop_cluster_reachable{cluster_name="two",namespace="n"} 0
 `
