@@ -226,6 +226,11 @@ var alertCases = []struct {
 		series: `controller_runtime_reconcile_errors_total{controller="machine"} 0+1x400` + up,
 	},
 	{
+		name: "errors and panics of Rancher Fleet, which has a controller of the same name",
+		series: `controller_runtime_reconcile_errors_total{controller="helmop",instance="fleet"} 0+1x400
+			controller_runtime_reconcile_panics_total{controller="helmop",instance="fleet"} 0+1x400` + up,
+	},
+	{
 		name:   "a panic",
 		series: `controller_runtime_reconcile_panics_total{controller="helmop"} 0x10 1x390` + up,
 		first:  11, last: 69,

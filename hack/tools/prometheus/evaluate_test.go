@@ -4,6 +4,7 @@
 package prometheus
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -66,7 +67,8 @@ func record(t *testing.T, text string) recording {
 					samples = append(samples, sample{at: int64(i) * interval.Milliseconds(), value: value.Value})
 				}
 			}
-			lset := labels.NewBuilder(metric).Set("pod", pod).Set("instance", pod+":8443").Labels()
+			instance := cmp.Or(metric.Get("instance"), pod+":8443")
+			lset := labels.NewBuilder(metric).Set("pod", pod).Set("instance", instance).Labels()
 			recorded = append(recorded, storage.NewListSeries(lset, samples))
 		}
 	}
