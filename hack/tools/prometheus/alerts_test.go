@@ -246,6 +246,14 @@ var alertCases = []struct {
 		fires: []string{"HelmOpRegistryFailing: 75% of the requests to registry r fail"},
 	},
 	{
+		name: "services for signatures that fail",
+		series: `
+			helmop_registry_requests_total{registry="",kind="service",status="0"} 0+3x400
+			helmop_registry_requests_total{registry="",kind="service",status="200"} 0+1x400` + up,
+		first: 16,
+		fires: []string{"HelmOpRegistryFailing: 75% of the requests to the services that check signatures fail"},
+	},
+	{
 		name:   "releases wait for slots",
 		series: `helmop_action_slots_waiting 0x10 4x390` + up,
 		first:  70, // 30 minutes until the minimum is above 0, and 30 more.
