@@ -25,7 +25,8 @@ import (
 )
 
 const (
-	// fieldManager is the command's field manager.
+	// fieldManager is the command's field manager. If a repository of Flux has an object of the command, too, Flux takes
+	// over all fields of managers whose name begins with "kubectl", as it does for "kubectl apply".
 	fieldManager = "kubectl-helmop"
 	// poll is the interval at which objects are checked while waiting.
 	poll = 500 * time.Millisecond

@@ -21,6 +21,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
@@ -73,17 +74,22 @@ var managers = []struct{ key, tool string }{
 // instanceLabel is the label that Argo CD may set on its objects. Charts and users set this label too.
 const instanceLabel = "app.kubernetes.io/instance"
 
+// managersOf returns the GitOps tools that manage an object, by its labels and annotations.
+func managersOf(meta *metav1.ObjectMeta) []string {
+	var all []string
+	for _, m := range managers {
+		if name := nonEmpty(meta.Labels[m.key], meta.Annotations[m.key]); name != "" {
+			all = append(all, fmt.Sprintf("%s %q", m.tool, name))
+		}
+	}
+	return all
+}
+
 // blockManaged blocks the migration of an object that a GitOps tool would restore.
 func (i *Item) blockManaged(meta *metav1.ObjectMeta) {
-	for _, m := range managers {
-		manager := meta.Labels[m.key]
-		if manager == "" {
-			manager = meta.Annotations[m.key]
-		}
-		if manager != "" {
-			i.block("metadata", "%s %q manages the object and would restore it; let this tool release the object without "+
-				"deleting it, and repeat the command", m.tool, manager)
-		}
+	for _, manager := range managersOf(meta) {
+		i.block("metadata", "%s manages the object and would restore it; let this tool release the object without "+
+			"deleting it, and repeat the command", manager)
 	}
 	if instance := meta.Labels[instanceLabel]; instance != "" {
 		i.gap("metadata", "if the Argo CD application %q manages the object, it would restore the object; let it release "+
@@ -196,8 +202,8 @@ func (i *Item) readName(otherwise string, newest metav1.Time) {
 	}
 }
 
-// selectMarked selects the Clusters of the releases by a label.
-func (i *Item) selectMarked() {
+// selectMarked selects the Clusters of the releases by a label. clusters are all Clusters.
+func (i *Item) selectMarked(clusters map[types.NamespacedName]*metav1.PartialObjectMetadata) {
 	key := markKey(addonsv1.MigratedClusterLabelPrefix, i.HelmOp.Name)
 	i.HelmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{key: "true"}}
 	marked := map[types.NamespacedName]bool{}
@@ -207,7 +213,32 @@ func (i *Item) selectMarked() {
 			i.Marks = append(i.Marks, Mark{Cluster: release.Cluster, IsLabel: true, Key: key, Value: "true"})
 		}
 	}
+	i.noteManagedClusters(key, clusters)
 }
+
+// noteManagedClusters adds a gap if GitOps tools manage Clusters of an item: their repositories do not have the label
+// that the HelmOp selects.
+func (i *Item) noteManagedClusters(label string, clusters map[types.NamespacedName]*metav1.PartialObjectMetadata) {
+	var names []string
+	var tool string
+	for _, key := range i.Clusters() {
+		cluster := clusters[key]
+		if cluster == nil {
+			continue
+		}
+		if all := managersOf(&cluster.ObjectMeta); len(all) > 0 {
+			names, tool = append(names, key.Name), nonEmpty(tool, all[0])
+		}
+	}
+	if len(names) > 0 {
+		i.gap("Clusters", "%s manages %s %s; add the label %s there, too, because HelmOp uninstalls the release of a "+
+			"Cluster that loses the label", tool, plural.Word(len(names), "Cluster", "Clusters"),
+			plural.Few(names, maxNamedClusters), label)
+	}
+}
+
+// maxNamedClusters is the largest number of Clusters that a gap names.
+const maxNamedClusters = 3
 
 // isSelected reports whether a HelmOp selects a Cluster of an item. Then the HelmOp may own a release of the item, and
 // the item keeps the name of the HelmOp, so that the command refuses the item: a HelmOp of another name would be a

@@ -19,7 +19,7 @@ import (
 // setFleetTargets selects the Clusters by a label. If a target has its own options, the value of the label is the name
 // of the target, and an override selects the Clusters with this value. The releases get the versions of their targets.
 func (r *fleetReader) setFleetTargets(item *Item, from *fleetHelmOp, placed []fleetPlace) {
-	item.selectMarked()
+	item.selectMarked(r.capi)
 	spec, targets := &item.HelmOp.Spec, from.Spec.Targets
 	for n := range item.Releases {
 		item.Releases[n].Version = spec.Source.Ref.Tag

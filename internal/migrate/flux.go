@@ -82,7 +82,7 @@ func FromFlux(objects FluxObjects) *Plan {
 	plan.nameUniquely(reader, begun)
 	for i := range plan.Items {
 		if item := &plan.Items[i]; item.HelmOp != nil {
-			item.selectMarked()
+			item.selectMarked(reader.clusters)
 			item.setDependencies(reader, plan, dependencies[i])
 		}
 	}

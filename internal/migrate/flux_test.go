@@ -507,6 +507,26 @@ func TestManagedObjects(t *testing.T) {
 	}
 }
 
+// TestManagedClusters has a Cluster in a repository that does not have the label that a HelmOp selects.
+func TestManagedClusters(t *testing.T) {
+	objects := FluxObjects{Releases: objects(t, []string{
+		fluxRelease("one-cilium", "one", "  chartRef: {kind: OCIRepository, name: charts}"),
+		fluxRelease("two-cilium", "two", "  chartRef: {kind: OCIRepository, name: charts}"),
+	}), Sources: parse(t, fluxSources)}
+	for name, labels := range map[string]map[string]string{
+		"one": {"kustomize.toolkit.fluxcd.io/name": "clusters"}, "two": nil} {
+		objects.Clusters = append(objects.Clusters, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "fleet", Name: name, Labels: labels}})
+	}
+	plan := FromFlux(objects)
+	want := []string{`Clusters: the Flux Kustomization "clusters" manages Cluster one; add the label ` +
+		`migrated.addons.cluster.x-k8s.io/cilium there, too, because HelmOp uninstalls the release of a Cluster that loses ` +
+		`the label`}
+	if diff := cmp.Diff(want, gaps(&plan.Items[0])); diff != "" || len(plan.Items) != 1 {
+		t.Errorf("%d items: %s", len(plan.Items), diff)
+	}
+}
+
 func TestQualified(t *testing.T) {
 	for _, test := range []struct{ text, cluster, qualified, unqualified string }{
 		{"prod-1-calico", "prod-1", "{{ .ClusterName }}-calico", "calico"},

@@ -186,7 +186,7 @@ func (p *Plan) nameVersions(name string, objects HelmObjects) {
 			}
 			used[item.HelmOp.Name] = true
 		}
-		item.selectMarked()
+		item.selectMarked(clusters)
 	}
 }
 

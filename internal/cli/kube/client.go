@@ -38,6 +38,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
+// Field managers of the commands. Flux removes the fields of all managers whose name begins with "kubectl" from objects
+// in its repository, unless the repository has these fields.
+const (
+	// FieldManager is the field manager of marks, requests and pauses on objects of users. Flux must keep these fields,
+	// which its repository does not have: HelmOp uninstalls the release of a Cluster that loses the label of a migration.
+	FieldManager = "helmop-cli"
+
+	// SpecFieldManager is the field manager of a spec that a command creates or restores. As soon as a repository of Flux
+	// has the object, the repository decides about all fields of the spec.
+	SpecFieldManager = "kubectl-helmop"
+)
+
 // Options are the settings of the program that all commands use.
 type Options struct {
 	// Streams are the input and the outputs. Results go to Out, progress and warnings to ErrOut.

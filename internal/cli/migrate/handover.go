@@ -165,7 +165,7 @@ func (m *migration) create(ctx context.Context, item *migrate.Item) (*addonsv1.H
 		return existing, m.updateSource(ctx, item, existing)
 	}
 	helmOp := m.generated(item)
-	if err := m.client.Create(ctx, helmOp, client.FieldOwner(fieldManager)); err != nil {
+	if err := m.client.Create(ctx, helmOp, client.FieldOwner(kube.SpecFieldManager)); err != nil {
 		return nil, kube.Explain(err)
 	}
 	m.done("HelmOp %s/%s created", helmOp.Namespace, helmOp.Name)

@@ -236,6 +236,10 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, object client.Obj
 	opts ...client.PatchOption,
 ) error {
 	return w.write("patch", object, func() error {
+		// Flux removes the fields of such field managers from objects in its repository.
+		if by := (&client.PatchOptions{}).ApplyOptions(opts).FieldManager; by == "" || strings.HasPrefix(by, "kubectl") {
+			w.Errorf("the field manager %q patches %s", by, object.GetName())
+		}
 		err := c.Patch(ctx, object, patch, opts...)
 		if err == nil && w.afterPatch != nil {
 			w.afterPatch(c, object)

@@ -22,9 +22,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 )
 
-// fieldManager is the field manager of all writes.
-const fieldManager = "kubectl-helmop"
-
 // These are errors of steps that another run of the command, or another program, prevents.
 var (
 	errDetaching = errors.New("its deletion has begun, so that the migration cannot be undone; complete it with --apply")
@@ -127,7 +124,7 @@ func edit(ctx context.Context, c *kube.Client, ref migrate.Object, change func(*
 			return err
 		}
 		return c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
-			client.FieldOwner(fieldManager))
+			client.FieldOwner(kube.FieldManager))
 	})
 	if apierrors.IsNotFound(err) && !kube.IsKindMissing(err) {
 		return nil, nil

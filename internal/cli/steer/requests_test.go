@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
@@ -111,6 +112,16 @@ func TestRequests(t *testing.T) {
 		if got := helmOp.Annotations[tc.key]; got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// TestRequestsStay checks the field manager of requests: Flux removes the fields of managers that begin with "kubectl"
+// from objects in its repository.
+func TestRequestsStay(t *testing.T) {
+	t.Parallel()
+	options := (&client.PatchOptions{}).ApplyOptions((&steer{}).patchOptions())
+	if options.FieldManager == "" || strings.HasPrefix(options.FieldManager, "kubectl") {
+		t.Errorf("the field manager is %q", options.FieldManager)
 	}
 }
 

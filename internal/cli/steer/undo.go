@@ -76,7 +76,7 @@ func (s *steer) undo(ctx context.Context, c *kube.Client, name string, number in
 			return err
 		}
 		// This is an update and not a merge patch: null is a valid value in spec.values, but a merge patch cannot write it.
-		options := []client.UpdateOption{client.FieldOwner(fieldManager)}
+		options := []client.UpdateOption{client.FieldOwner(kube.SpecFieldManager)}
 		if s.dryRun == kube.DryRunServer {
 			options = append(options, client.DryRunAll)
 		}

@@ -21,9 +21,6 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// fieldManager is the field manager of all writes.
-const fieldManager = "kubectl-helmop"
-
 // steer is the part that all writing commands share.
 type steer struct {
 	kube.Base
@@ -101,7 +98,7 @@ func (s *steer) awaitAll(ctx context.Context, waiters []waiter) error {
 
 // patchOptions are the options of a patch.
 func (s *steer) patchOptions() []client.PatchOption {
-	options := []client.PatchOption{client.FieldOwner(fieldManager)}
+	options := []client.PatchOption{client.FieldOwner(kube.FieldManager)}
 	if s.dryRun == kube.DryRunServer {
 		options = append(options, client.DryRunAll)
 	}
