@@ -239,8 +239,8 @@ func (i *Item) setCAAPHOptions(o *caaphOptions) {
 		uninstall(helmOp).DisableHooks = ptr.To(true)
 	}
 	if o.Timeout != nil {
-		install(helmOp).Timeout = o.Timeout
-		upgrade(helmOp).Timeout = o.Timeout
+		install(helmOp).Timeout, upgrade(helmOp).Timeout = o.Timeout, o.Timeout
+		uninstall(helmOp).Timeout = o.Timeout
 	}
 	if (o.Wait || o.Atomic) && o.Timeout != nil {
 		helmOp.Spec.Health = &addonsv1.HealthOptions{Timeout: o.Timeout}
@@ -255,6 +255,9 @@ func (i *Item) setCAAPHOptions(o *caaphOptions) {
 	if o.Atomic {
 		install(helmOp).Remediation = &addonsv1.InstallRemediation{Strategy: addonsv1.InstallRemediationUninstall}
 		upgrade(helmOp).Remediation = &addonsv1.UpgradeRemediation{Strategy: addonsv1.UpgradeRemediationRollback}
+		if o.Timeout != nil {
+			helmOp.Spec.Rollback = &addonsv1.RollbackOptions{Timeout: o.Timeout}
+		}
 	}
 	if o.Install.CreateNamespace != nil && !*o.Install.CreateNamespace {
 		install(helmOp).CreateNamespace = ptr.To(false)

@@ -149,12 +149,13 @@ install:
   adoption: WhenUnchanged
   timeout: 7m0s
 release: {name: calico, namespace: default}
+rollback: {timeout: 7m0s}
 source:
   url: oci://registry.example/charts/tigera-operator
   ref: {semver: ">=3.29 <3.31"}
   secretRef: {name: registry}
   certSecretRef: {name: ca}
-uninstall: {disableHooks: true, keepHistory: true}
+uninstall: {disableHooks: true, keepHistory: true, timeout: 7m0s}
 upgrade:
   cleanupOnFail: true
   crds: Skip

@@ -90,6 +90,7 @@ func (i *Item) setFleetOptions(from *fleetHelmOp) {
 	install(i.HelmOp).Timeout, upgrade(i.HelmOp).Timeout = mapped.Install.Timeout, mapped.Upgrade.Timeout
 	install(i.HelmOp).DisableSchemaValidation = mapped.Install.DisableSchemaValidation
 	spec.Upgrade, spec.Health, spec.DriftDetection = mapped.Upgrade, mapped.Health, mapped.DriftDetection
+	spec.Rollback = mapped.Rollback
 	spec.ImpersonateServiceAccountName = mapped.ImpersonateServiceAccountName
 	upgrade(i.HelmOp).MaxHistory = ptr.To(cmp.Or(options.Helm.MaxHistory, fleetMaxHistory))
 	if spec.DriftDetection == nil {
@@ -153,6 +154,9 @@ func (i *Item) fleetReleaseOptions(field string, from *fleetOptions, namespace s
 		if helm.Atomic {
 			// The installation must not be rolled back: HelmOp installs the chart over objects that are in use.
 			mapped.Upgrade.Remediation = &addonsv1.UpgradeRemediation{Strategy: addonsv1.UpgradeRemediationRollback}
+			if timeout := mapped.Upgrade.Timeout; timeout != nil {
+				mapped.Rollback = &addonsv1.RollbackOptions{Timeout: timeout}
+			}
 		}
 	}
 	if account := from.ServiceAccount; account != "" {

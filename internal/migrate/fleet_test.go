@@ -207,6 +207,7 @@ overrides:
   valuesFrom: [{kind: ConfigMap, name: first, key: values.yaml}, {kind: Secret, name: second, key: a}]
 paused: true
 release: {name: app, namespace: apps}
+rollback: {timeout: 3m}
 rollout: {maxUnavailable: 10%}
 source: {url: https://charts.example, chart: app, interval: 5m, ref: {tag: 1.4.2}, secretRef: {name: registry}}
 templateDelimiters: Dollar

@@ -6,6 +6,7 @@ package migrate
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,9 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
+
+// fluxTimeout is the default timeout of Flux. It is also the default of HelmOp.
+var fluxTimeout = metav1.Duration{Duration: 5 * time.Minute}
 
 const (
 	// fluxMaxHistory is how many Helm revisions Flux keeps by default.
@@ -139,25 +143,23 @@ func (i *Item) setFluxOptions(release *helmRelease) {
 	spec, from := &i.HelmOp.Spec, &release.Spec
 	i.setFluxInstall(release)
 	i.setFluxUpgrade(release)
-	if rollback := from.Rollback; rollback != (fluxAction{}) {
-		spec.Rollback = &addonsv1.RollbackOptions{Timeout: rollback.Timeout, DisableHooks: set(rollback.DisableHooks),
-			Force: set(rollback.Force), CleanupOnFail: set(rollback.CleanupOnFail)}
+	if rollback := from.Rollback; rollback != (fluxAction{}) || from.Timeout != nil {
+		spec.Rollback = &addonsv1.RollbackOptions{Timeout: or(rollback.Timeout, from.Timeout),
+			DisableHooks: set(rollback.DisableHooks), Force: set(rollback.Force), CleanupOnFail: set(rollback.CleanupOnFail)}
 	}
-	if remove := from.Uninstall; remove != (fluxAction{}) {
-		spec.Uninstall = &addonsv1.UninstallOptions{Timeout: remove.Timeout, DisableHooks: set(remove.DisableHooks),
-			KeepHistory: set(remove.KeepHistory)}
+	if remove := from.Uninstall; remove != (fluxAction{}) || from.Timeout != nil {
+		spec.Uninstall = &addonsv1.UninstallOptions{Timeout: or(remove.Timeout, from.Timeout),
+			DisableHooks: set(remove.DisableHooks), KeepHistory: set(remove.KeepHistory)}
 		if remove.DeletionPropagation != "" {
 			spec.Uninstall.DeletionPropagation = addonsv1.DeletionPropagation(
 				strings.ToUpper(remove.DeletionPropagation[:1]) + remove.DeletionPropagation[1:])
 		}
 	}
 	if from.Test.Enable {
-		spec.Test = &addonsv1.TestOptions{Mode: addonsv1.TestModeEnabled, Timeout: from.Test.Timeout,
+		spec.Test = &addonsv1.TestOptions{Mode: addonsv1.TestModeEnabled, Timeout: or(from.Test.Timeout, from.Timeout),
 			IgnoreFailures: set(from.Test.IgnoreFailures), Filters: from.Test.Filters}
 	}
-	if len(from.HealthCheckExprs) > 0 {
-		spec.Health = &addonsv1.HealthOptions{Checks: from.HealthCheckExprs}
-	}
+	i.setFluxHealth(release)
 	if from.ServiceAccountName != "" {
 		spec.ImpersonateServiceAccountName = from.ServiceAccountName
 		i.gap("spec.serviceAccountName", "HelmOp impersonates the ServiceAccount in the namespace of the release, and "+
@@ -168,6 +170,25 @@ func (i *Item) setFluxOptions(release *helmRelease) {
 		if mode := modes[drift.Mode]; mode != "" {
 			spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: mode, Ignore: drift.Ignore}
 		}
+	}
+}
+
+// setFluxHealth converts the wait for the objects of a release. Flux waits within the timeout of an action, and HelmOp
+// after the action. HelmOp has one timeout for this, so it gets the longer one.
+func (i *Item) setFluxHealth(release *helmRelease) {
+	from, health := &release.Spec, &addonsv1.HealthOptions{Checks: release.Spec.HealthCheckExprs}
+	timeout := max(ptr.Deref(or(from.Install.Timeout, from.Timeout), fluxTimeout).Duration,
+		ptr.Deref(or(from.Upgrade.Timeout, from.Timeout), fluxTimeout).Duration)
+	if timeout != fluxTimeout.Duration {
+		health.Timeout = &metav1.Duration{Duration: timeout}
+	}
+	if from.Upgrade.DisableWait {
+		health.Mode = addonsv1.HealthModeDisabled
+		i.gap("spec.upgrade.disableWait", "HelmOp waits for objects after installations, too, or never; it does not monitor "+
+			"the health of the release, unless you remove spec.health.mode")
+	}
+	if health.Mode != "" || health.Timeout != nil || len(health.Checks) > 0 {
+		i.HelmOp.Spec.Health = health
 	}
 }
 
@@ -211,11 +232,34 @@ func (i *Item) setFluxUpgrade(release *helmRelease) {
 	if from.PreserveValues {
 		to.ValuesPolicy = addonsv1.ValuesPolicyReuse
 	}
-	if r := from.Remediation; r != nil {
-		to.Remediation = &addonsv1.UpgradeRemediation{Retries: &r.Retries, Strategy: addonsv1.UpgradeRemediationRollback}
-		if r.Strategy == "uninstall" {
-			i.gap("spec.upgrade.remediation.strategy", "HelmOp never uninstalls a release after a failed upgrade; it rolls back")
-		}
+	i.setFluxRemediation(release)
+}
+
+// setFluxRemediation converts what Flux does after a failed upgrade.
+func (i *Item) setFluxRemediation(release *helmRelease) {
+	from, test := release.Spec.Upgrade.Remediation, &release.Spec.Test
+	if from == nil {
+		return
+	}
+	to := &addonsv1.UpgradeRemediation{Retries: &from.Retries, Strategy: addonsv1.UpgradeRemediationRollback}
+	upgrade(i.HelmOp).Remediation = to
+	isLastRemediated := from.Retries != 0
+	if from.RemediateLastFailure != nil && from.Retries >= 0 {
+		isLastRemediated = *from.RemediateLastFailure
+	}
+	switch {
+	case from.Retries == 0 && !isLastRemediated:
+		to.Strategy = addonsv1.UpgradeRemediationRetry // Flux keeps the failed upgrade.
+		return
+	case !isLastRemediated:
+		i.gap("spec.upgrade.remediation.remediateLastFailure", "HelmOp rolls back after the last failed upgrade, too")
+	}
+	if from.Strategy == "uninstall" {
+		i.gap("spec.upgrade.remediation.strategy", "HelmOp never uninstalls a release after a failed upgrade; it rolls back")
+	}
+	if from.IgnoreTestFailures && test.Enable && !test.IgnoreFailures {
+		i.gap("spec.upgrade.remediation.ignoreTestFailures", "HelmOp also rolls back after failed tests; to prevent this, "+
+			"set spec.test.ignoreFailures")
 	}
 }
 

@@ -4,6 +4,7 @@
 package migrate
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,7 @@ upgrade: {maxHistory: 5}
 clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/app: "true"}}
 dependsOn: [{name: base}]
 driftDetection: {mode: Correct, ignore: [{paths: [/spec/replicas], target: {kind: Deployment}}]}
+health: {timeout: 3m}
 install:
   crds: CreateReplace
   remediation: {retries: 3, strategy: Uninstall}
@@ -134,9 +136,10 @@ postRender:
   images: [{name: a, newTag: b}]
   patches: [{patch: 'a: {{ "{{" }} b }}', target: {kind: Service}}]
 release: {name: app, namespace: kube-system}
+rollback: {timeout: 3m}
 source: {url: oci://registry.example/charts/app, interval: 10m, ref: {tag: 1.2.3}}
-test: {mode: Enabled, ignoreFailures: true}
-uninstall: {deletionPropagation: Orphan, keepHistory: true}
+test: {mode: Enabled, ignoreFailures: true, timeout: 3m}
+uninstall: {deletionPropagation: Orphan, keepHistory: true, timeout: 3m}
 upgrade:
   crds: Skip
   force: true
@@ -241,6 +244,49 @@ valuesFrom: [{kind: ConfigMap, name: "{{ .ClusterName }}-values"}]
 				}
 			}
 		})
+	}
+}
+
+// TestFluxWaits checks how long HelmOp waits for the objects of a release, and what HelmOp does after a failed upgrade.
+func TestFluxWaits(t *testing.T) {
+	const (
+		rollback = `{"retries":3,"strategy":"Rollback"}`
+		noWait   = "spec.upgrade.disableWait: HelmOp waits for objects after installations, too, or never; it does not " +
+			"monitor the health of the release, unless you remove spec.health.mode"
+		noLast  = "spec.upgrade.remediation.remediateLastFailure: HelmOp rolls back after the last failed upgrade, too"
+		noTests = "spec.upgrade.remediation.ignoreTestFailures: HelmOp also rolls back after failed tests; to prevent " +
+			"this, set spec.test.ignoreFailures"
+	)
+	for lines, test := range map[string]struct{ health, remediation, gap string }{
+		"maxHistory: 5":                                        {"null", "null", ""},
+		"timeout: 5m":                                          {"null", "null", ""},
+		"timeout: 30m":                                         {`{"timeout":"30m0s"}`, "null", ""},
+		"timeout: 1m\n  upgrade: {timeout: 40m}":               {`{"timeout":"40m0s"}`, "null", ""},
+		"timeout: 9m\n  upgrade: {timeout: 1m}":                {`{"timeout":"9m0s"}`, "null", ""},
+		"install: {timeout: 1m}":                               {"null", "null", ""},
+		"install: {disableWait: true}":                         {"null", "null", ""},
+		"upgrade: {disableWait: true}":                         {`{"mode":"Disabled"}`, "null", noWait},
+		"upgrade: {remediation: {}}":                           {"null", `{"retries":0,"strategy":"Retry"}`, ""},
+		"upgrade: {remediation: {retries: 3}}":                 {"null", rollback, ""},
+		"upgrade: {remediation: {remediateLastFailure: true}}": {"null", `{"retries":0,"strategy":"Rollback"}`, ""},
+		"upgrade: {remediation: {retries: -1, remediateLastFailure: false}}": {"null",
+			`{"retries":-1,"strategy":"Rollback"}`, ""},
+		"upgrade: {remediation: {retries: 3, remediateLastFailure: false}}": {"null", rollback, noLast},
+		"test: {enable: true}\n  upgrade: {remediation: {retries: 3, ignoreTestFailures: true}}": {"null", rollback,
+			noTests},
+		"healthCheckExprs: [{kind: A, apiVersion: b/v1, current: c}]": {
+			`{"checks":[{"apiVersion":"b/v1","kind":"A","current":"c"}]}`, "null", ""},
+	} {
+		release := fluxRelease("app", "one", "  chartRef: {kind: OCIRepository, name: charts}\n  "+lines)
+		item := &fromFlux(t, parse(t, release)).Items[0]
+		health, _ := json.Marshal(item.HelmOp.Spec.Health)
+		remediation, _ := json.Marshal(item.HelmOp.Spec.Upgrade.Remediation)
+		if string(health) != test.health || string(remediation) != test.remediation {
+			t.Errorf("%s: health %s, remediation %s", lines, health, remediation)
+		}
+		if got := strings.Join(gaps(item), "\n"); got != test.gap {
+			t.Errorf("%s: gaps %s", lines, got)
+		}
 	}
 }
 

@@ -91,6 +91,7 @@ type fluxDependency struct {
 // fluxAction has the fields of install, upgrade, rollback and uninstall.
 type fluxAction struct {
 	Timeout                  *metav1.Duration   `json:"timeout"`
+	DisableWait              bool               `json:"disableWait"`
 	DisableHooks             bool               `json:"disableHooks"`
 	DisableOpenAPIValidation bool               `json:"disableOpenAPIValidation"`
 	DisableSchemaValidation  bool               `json:"disableSchemaValidation"`
@@ -103,8 +104,10 @@ type fluxAction struct {
 	KeepHistory              bool               `json:"keepHistory"`
 	DeletionPropagation      string             `json:"deletionPropagation"`
 	Remediation              *struct {
-		Retries  int32  `json:"retries"`
-		Strategy string `json:"strategy"`
+		Retries              int32  `json:"retries"`
+		Strategy             string `json:"strategy"`
+		RemediateLastFailure *bool  `json:"remediateLastFailure"`
+		IgnoreTestFailures   bool   `json:"ignoreTestFailures"`
 	} `json:"remediation"`
 }
 
