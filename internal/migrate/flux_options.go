@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,7 +169,8 @@ func (i *Item) setFluxOptions(release *helmRelease) {
 	if drift := from.DriftDetection; drift != nil {
 		modes := map[string]addonsv1.DriftMode{"enabled": addonsv1.DriftModeCorrect, "warn": addonsv1.DriftModeWarn}
 		if mode := modes[drift.Mode]; mode != "" {
-			spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: mode, Ignore: drift.Ignore}
+			spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: mode,
+				Ignore: slices.Concat(drift.Ignore, fluxExcluded)}
 		}
 	}
 }
@@ -191,6 +193,15 @@ func (i *Item) setFluxHealth(release *helmRelease) {
 		i.HelmOp.Spec.Health = health
 	}
 }
+
+// fluxExcluded are the rules for objects that Flux does not compare, because the manifest has a label or an annotation.
+var fluxExcluded = []addonsv1.DriftIgnoreRule{
+	{Paths: []string{""}, Target: &addonsv1.ObjectSelector{AnnotationSelector: fluxExclusion}},
+	{Paths: []string{""}, Target: &addonsv1.ObjectSelector{LabelSelector: fluxExclusion}},
+}
+
+// fluxExclusion selects the label or the annotation. Flux ignores the case of its value.
+const fluxExclusion = "helm.toolkit.fluxcd.io/driftDetection in (disabled,Disabled)"
 
 // set returns a pointer to true, or nil for false.
 func set(value bool) *bool {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 const fluxSources = `
@@ -116,7 +117,12 @@ upgrade: {maxHistory: 5}
 			want: map[string]string{"base": "", "app": `
 clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/app: "true"}}
 dependsOn: [{name: base}]
-driftDetection: {mode: Correct, ignore: [{paths: [/spec/replicas], target: {kind: Deployment}}]}
+driftDetection:
+  mode: Correct
+  ignore:
+  - {paths: [/spec/replicas], target: {kind: Deployment}}
+  - {paths: [""], target: {annotationSelector: "helm.toolkit.fluxcd.io/driftDetection in (disabled,Disabled)"}}
+  - {paths: [""], target: {labelSelector: "helm.toolkit.fluxcd.io/driftDetection in (disabled,Disabled)"}}
 health: {timeout: 3m}
 install:
   crds: CreateReplace
@@ -244,6 +250,29 @@ valuesFrom: [{kind: ConfigMap, name: "{{ .ClusterName }}-values"}]
 				}
 			}
 		})
+	}
+}
+
+// TestFluxExcludedObjects checks that HelmOp compares no object that Flux excludes from drift detection.
+func TestFluxExcludedObjects(t *testing.T) {
+	for text, want := range map[string]bool{
+		"annotations: {helm.toolkit.fluxcd.io/driftDetection: disabled}": true,
+		"labels: {helm.toolkit.fluxcd.io/driftDetection: Disabled}":      true,
+		"labels: {helm.toolkit.fluxcd.io/driftDetection: enabled}":       false,
+		"labels: {app: a}": false,
+	} {
+		object, isExcluded := parse(t, "metadata: {"+text+"}")[0], false
+		for _, rule := range fluxExcluded {
+			matcher, err := inventory.Selector{AnnotationSelector: rule.Target.AnnotationSelector,
+				LabelSelector: rule.Target.LabelSelector}.Compile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			isExcluded = isExcluded || matcher.Matches(object) && slices.Equal(rule.Paths, []string{""})
+		}
+		if isExcluded != want {
+			t.Errorf("%s: excluded %t", text, isExcluded)
+		}
 	}
 }
 
