@@ -29,8 +29,8 @@ const (
 
 // setFluxChart converts the chart of a HelmRelease.
 func (i *Item) setFluxChart(r *fluxReader, release *helmRelease) {
-	ref, field := release.Spec.ChartRef, "spec.chartRef"
-	if chart := release.Spec.Chart; chart != nil {
+	ref, field, chart := release.Spec.ChartRef, "spec.chartRef", release.Spec.Chart
+	if chart != nil {
 		ref, field = &chart.Spec.SourceRef, "spec.chart.spec.sourceRef"
 	}
 	if ref == nil {
@@ -44,7 +44,13 @@ func (i *Item) setFluxChart(r *fluxReader, release *helmRelease) {
 			key.Namespace, key.Name)
 		return
 	}
-	if key.Namespace != release.Namespace && (source.Spec.SecretRef != nil || source.Spec.CertSecretRef != nil) {
+	verify := source.Spec.Verify
+	if chart != nil {
+		verify = chart.Spec.Verify
+	}
+	hasSecrets := source.Spec.SecretRef != nil || source.Spec.CertSecretRef != nil || source.Spec.ProxySecretRef != nil ||
+		verify != nil && (verify.SecretRef != nil || verify.TrustedRootSecretRef != nil)
+	if key.Namespace != release.Namespace && hasSecrets {
 		i.block(field, "HelmOp reads Secrets of its own namespace; copy the Secrets of %s %s/%s to namespace %q, and the "+
 			"source too", key.Kind, key.Namespace, key.Name, release.Namespace)
 	}
@@ -53,7 +59,7 @@ func (i *Item) setFluxChart(r *fluxReader, release *helmRelease) {
 	spec.SecretRef, spec.CertSecretRef = source.Spec.SecretRef, source.Spec.CertSecretRef
 	spec.ProxySecretRef, spec.Insecure = source.Spec.ProxySecretRef, source.Spec.Insecure
 	spec.ImagePullServiceAccountName = source.Spec.ServiceAccountName
-	if chart := release.Spec.Chart; chart != nil {
+	if chart != nil {
 		spec.Ref = refOf(chart.Spec.Version)
 		i.setChart(source.Spec.URL, chart.Spec.Chart)
 		if len(chart.Spec.ValuesFiles) > 0 {
@@ -64,13 +70,15 @@ func (i *Item) setFluxChart(r *fluxReader, release *helmRelease) {
 			i.gap(field, "the Secret %q must be of type kubernetes.io/dockerconfigjson for an OCI registry",
 				source.Spec.SecretRef.Name)
 		}
+		i.setFluxVerify("spec.chart.spec.verify", verify, "set secretRef, or use an OCIRepository with matchOIDCIdentity")
 		return
 	}
 	spec.URL = source.Spec.URL
 	i.setOCIRepository(source)
+	i.setFluxVerify("verify", verify, "add matchOIDCIdentity to "+source.Name)
 }
 
-// setOCIRepository converts the reference and the verification of an OCIRepository.
+// setOCIRepository converts the reference of an OCIRepository.
 func (i *Item) setOCIRepository(source *fluxSource) {
 	spec := &i.HelmOp.Spec.Source
 	switch ref := source.Spec.Ref; {
@@ -86,10 +94,14 @@ func (i *Item) setOCIRepository(source *fluxSource) {
 	if layer := source.Spec.LayerSelector; layer != nil && layer.MediaType != "" && layer.MediaType != helmContentType {
 		spec.LayerSelector = &addonsv1.LayerSelector{MediaType: layer.MediaType}
 	}
-	verify := source.Spec.Verify
+}
+
+// setFluxVerify converts the required signatures. advice says how to require identities of signers.
+func (i *Item) setFluxVerify(field string, verify *fluxVerify, advice string) {
 	if verify == nil {
 		return
 	}
+	spec := &i.HelmOp.Spec.Source
 	spec.Verify = &addonsv1.Verification{Provider: verify.Provider, SecretRef: verify.SecretRef,
 		TrustedRootSecretRef: verify.TrustedRootSecretRef}
 	for _, identity := range verify.MatchOIDCIdentity {
@@ -100,7 +112,7 @@ func (i *Item) setOCIRepository(source *fluxSource) {
 	}
 	if verify.Provider != addonsv1.VerificationProviderNotation && verify.SecretRef == nil &&
 		len(verify.MatchOIDCIdentity) == 0 {
-		i.block("verify", "it accepts every signer, and HelmOp requires identities; add matchOIDCIdentity to %s", source.Name)
+		i.block(field, "it accepts every signer, and HelmOp requires identities; %s", advice)
 	}
 }
 

@@ -34,6 +34,11 @@ apiVersion: source.toolkit.fluxcd.io/v1
 kind: HelmRepository
 metadata: {name: repository, namespace: fleet}
 spec: {interval: 10m, type: oci, url: "oci://registry.example/charts"}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: HelmRepository
+metadata: {name: shared, namespace: sources}
+spec: {interval: 10m, type: oci, url: "oci://registry.example/charts"}
 `
 
 // fluxRelease is a HelmRelease in a Cluster.
@@ -159,6 +164,27 @@ valuesFrom: [{kind: ConfigMap, name: first}]
 			gaps: map[string][]string{"app": {
 				"spec.dependsOn: other/other is not migrated to a HelmOp of this namespace; the release does not wait for it",
 			}},
+		},
+		"a chart with a signature": {
+			releases: []string{fluxRelease("app", "one", `
+  chart:
+    spec:
+      chart: app
+      version: 1.2.3
+      sourceRef: {kind: HelmRepository, name: repository}
+      verify: {provider: cosign, secretRef: {name: keys}}
+`)},
+			want: map[string]string{"app": `
+clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/app: "true"}}
+install: {takeOwnership: true, adoption: WhenUnchanged, createNamespace: false}
+release: {name: app, namespace: kube-system}
+source:
+  url: oci://registry.example/charts/app
+  interval: 10m
+  ref: {tag: 1.2.3}
+  verify: {provider: cosign, secretRef: {name: keys}}
+upgrade: {maxHistory: 5}
+`},
 		},
 		"dependencies for the same Cluster": {
 			releases: []string{fluxRelease("one-base", "one", ref), fluxRelease("two-base", "two", ref),
@@ -342,6 +368,14 @@ func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
 			`!spec.kubeConfig: the Secret "three-kubeconfig" is not the kubeconfig of a Cluster of namespace "fleet"`},
 		"a source that is not for charts": {fluxRelease("app", "one", "  chartRef: {kind: Bucket, name: charts}"),
 			"!spec.chartRef: Bucket fleet/charts cannot be read, or is not a source of Helm charts that HelmOp can use"},
+		"signed by anyone": {fluxRelease("app", "one", "  chart: {spec: {chart: app, version: 1.2.3, sourceRef: {"+
+			"kind: HelmRepository, name: repository}, verify: {provider: cosign}}}"),
+			"!spec.chart.spec.verify: it accepts every signer, and HelmOp requires identities; set secretRef, or use an " +
+				"OCIRepository with matchOIDCIdentity"},
+		"a key in another namespace": {fluxRelease("app", "one", "  chart: {spec: {chart: app, version: 1.2.3, sourceRef: {"+
+			"kind: HelmRepository, name: shared, namespace: sources}, verify: {provider: cosign, secretRef: {name: keys}}}}"),
+			"!spec.chart.spec.sourceRef: HelmOp reads Secrets of its own namespace; copy the Secrets of HelmRepository " +
+				"sources/shared to namespace \"fleet\", and the source too"},
 		"suspended": {fluxRelease("app", "one", ref+"\n  suspend: true"),
 			"!spec.suspend: the object is suspended; resume it, so that its release is up to date when HelmOp adopts it"},
 		"records in another namespace": {strings.Replace(fluxRelease("app", "one", ref), "storageNamespace: kube-system",

@@ -38,10 +38,11 @@ type helmRelease struct {
 	Spec              struct {
 		Chart *struct {
 			Spec struct {
-				Chart       string    `json:"chart"`
-				Version     string    `json:"version"`
-				SourceRef   crossName `json:"sourceRef"`
-				ValuesFiles []string  `json:"valuesFiles"`
+				Chart       string      `json:"chart"`
+				Version     string      `json:"version"`
+				SourceRef   crossName   `json:"sourceRef"`
+				ValuesFiles []string    `json:"valuesFiles"`
+				Verify      *fluxVerify `json:"verify"`
 			} `json:"spec"`
 		} `json:"chart"`
 		ChartRef   *crossName `json:"chartRef"`
@@ -157,14 +158,17 @@ type fluxSource struct {
 		ProxySecretRef     *addonsv1.SecretReference `json:"proxySecretRef"`
 		Interval           metav1.Duration           `json:"interval"`
 		Insecure           bool                      `json:"insecure"`
-		Verify             *struct {
-			Provider          addonsv1.VerificationProvider `json:"provider"`
-			SecretRef         *addonsv1.SecretReference     `json:"secretRef"`
-			MatchOIDCIdentity []struct {
-				Issuer  string `json:"issuer"`
-				Subject string `json:"subject"`
-			} `json:"matchOIDCIdentity"`
-			TrustedRootSecretRef *addonsv1.SecretReference `json:"trustedRootSecretRef"`
-		} `json:"verify"`
+		Verify             *fluxVerify               `json:"verify"`
 	} `json:"spec"`
+}
+
+// fluxVerify are the signatures that Flux requires.
+type fluxVerify struct {
+	Provider          addonsv1.VerificationProvider `json:"provider"`
+	SecretRef         *addonsv1.SecretReference     `json:"secretRef"`
+	MatchOIDCIdentity []struct {
+		Issuer  string `json:"issuer"`
+		Subject string `json:"subject"`
+	} `json:"matchOIDCIdentity"`
+	TrustedRootSecretRef *addonsv1.SecretReference `json:"trustedRootSecretRef"`
 }
