@@ -372,7 +372,8 @@ const (
 	InvalidHealthCheckReason = "InvalidHealthCheck"
 )
 
-// Tested of a HelmOpRelease is the result of the chart's tests. Without test.mode Enabled it is absent.
+// Tested of a HelmOpRelease is the result of the chart's tests. Without test.mode Enabled, and after an adoption that
+// created no Helm revision, it is absent.
 const (
 	// TestedCondition is the condition.
 	TestedCondition = "Tested"

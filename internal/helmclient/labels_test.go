@@ -194,6 +194,8 @@ func TestRelabel(t *testing.T) {
 			[]map[string]string{ours, made, {model.LabelMayHaveWorked: "true"}}},
 		"retry requested": {records.AttemptLabels(d, decide.Decision{Request: "q1"}),
 			[]map[string]string{ours, made, {model.LabelRequest: "q1"}}},
+		"adoption": {records.AdoptionLabels(d, decide.Decision{Request: "q1"}),
+			[]map[string]string{ours, made, {model.LabelRequest: "q1", model.LabelTested: model.TestedAdopted}}},
 		"rollback, retry requested": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Request: "q1"}),
 			[]map[string]string{ours, target, returned, {model.LabelRequest: "q1"}}},
 		"rollback, interrupted": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Interruptions: 1}),

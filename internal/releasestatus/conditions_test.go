@@ -14,6 +14,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -54,6 +55,20 @@ func TestReady(t *testing.T) {
 		ready := conditions.Get(release, addonsv1.ReadyCondition)
 		if ready == nil || ready.Status != tc.status || ready.Reason != tc.reason {
 			t.Errorf("%s: %+v", name, ready)
+		}
+	}
+}
+
+// TestAdoptedRevisionIsNotTested has an adopted revision that needs no tests to be Ready.
+func TestAdoptedRevisionIsNotTested(t *testing.T) {
+	t.Parallel()
+	for tested, want := range map[string]string{model.TestedAdopted: "", "": addonsv1.TestsPendingReason,
+		model.TestedPassed: addonsv1.TestsSucceededReason, model.TestedFailed: addonsv1.TestsFailedReason} {
+		release := &addonsv1.HelmOpRelease{}
+		report.SetCondition(release, addonsv1.TestedCondition, report.False, addonsv1.TestsFailedReason, "of another one")
+		tests(release, model.Record{Revision: 3, Tested: tested}, true)
+		if got := conditions.GetReason(release, addonsv1.TestedCondition); got != want {
+			t.Errorf("%q: the reason is %q, want %q", tested, got, want)
 		}
 	}
 }

@@ -69,9 +69,10 @@ func testResults(tests []model.TestResult) []addonsv1.TestResult {
 	return results[:min(len(results), maxTests)]
 }
 
-// tests sets the condition Tested from the labels of the newest record. This also works after the status was lost.
+// tests sets the condition Tested from the labels of the newest record. This also works after the status was lost. An
+// adopted revision is not tested.
 func tests(release *addonsv1.HelmOpRelease, newest model.Record, isEnabled bool) {
-	if !isEnabled {
+	if !isEnabled || newest.Tested == model.TestedAdopted {
 		conditions.Delete(release, addonsv1.TestedCondition)
 		release.Status.Tests = nil
 		return

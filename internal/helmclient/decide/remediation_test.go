@@ -411,6 +411,8 @@ func TestDecideDeployed(t *testing.T) {
 				FromRevision: 4, ToRevision: 4, Failures: 1}},
 		"tests passed": {records: []model.Record{helmtest.Record("deployed", 4, tested(model.TestedPassed)),
 			before}, policy: gated, want: inSync},
+		"adopted": {records: []model.Record{helmtest.Record("deployed", 4, tested(model.TestedAdopted)), before},
+			policy: gated, want: inSync},
 		"tests disabled": {records: []model.Record{helmtest.Record("deployed", 4, tested(model.TestedFailed)),
 			before}, policy: helmtest.WithRollback, want: inSync},
 		"failures ignored": {records: []model.Record{helmtest.Record("deployed", 4, tested(model.TestedFailed)),

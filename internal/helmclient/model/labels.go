@@ -47,7 +47,8 @@ const (
 	LabelRolledBackFrom = LabelPrefix + "rolled-back-from"
 	// LabelRollbackFailures holds the number of successive failed rollbacks before this rollback; absent if it is zero.
 	LabelRollbackFailures = LabelPrefix + "rollback-failures"
-	// LabelTested holds the result of the chart's tests, "passed" or "failed"; absent if the tests did not run.
+	// LabelTested holds the result of the chart's tests, "passed" or "failed", or "adopted" if they do not run; absent if
+	// the tests did not run yet.
 	LabelTested = LabelPrefix + "tested"
 	// LabelInterrupted is "true" on records that are failed because the action was interrupted; absent on other records.
 	// An interruption does not show that the desired state is faulty.
@@ -94,6 +95,9 @@ const (
 	TestedPassed = "passed"
 	// TestedFailed is the value of LabelTested after a test failed.
 	TestedFailed = "failed"
+	// TestedAdopted is the value of LabelTested on a revision of another owner that HelmOp has adopted. The tests do not
+	// run: a failed test would roll the release back, although nobody has upgraded it.
+	TestedAdopted = "adopted"
 
 	// Helm's own labels.
 	HelmLabelOwner      = "owner"

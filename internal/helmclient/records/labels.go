@@ -33,6 +33,15 @@ func AttemptLabels(d model.Desired, decision decide.Decision) Relabel {
 	}
 }
 
+// AdoptionLabels returns the Relabel function for an adoption that creates no revision.
+func AdoptionLabels(d model.Desired, decision decide.Decision) Relabel {
+	return func(copied map[string]string) map[string]string {
+		labels := AttemptLabels(d, decision)(copied)
+		labels[model.LabelTested] = model.TestedAdopted
+		return labels
+	}
+}
+
 // WithPublicValues returns a Relabel function that also sets [model.LabelPublicValues] if isPublic is true.
 func (r Relabel) WithPublicValues(isPublic bool) Relabel {
 	if !isPublic {

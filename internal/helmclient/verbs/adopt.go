@@ -39,6 +39,7 @@ func (s *verb) adopt() error {
 // the record first. Both writes require an unchanged record, see [records.Store.Relabel]. So at most one of them
 // succeeds.
 func (s *verb) label(recorded *release.Release) error {
+	s.Storage.Labels = records.AdoptionLabels(s.Desired, s.Decision)
 	if err := s.Storage.Relabel(records.NameOf(recorded.Name, recorded.Version), recorded); err != nil {
 		return err
 	}
