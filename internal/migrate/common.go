@@ -66,6 +66,7 @@ func (i *Item) setChart(url, chart string) {
 var managers = []struct{ key, tool string }{
 	{"kustomize.toolkit.fluxcd.io/name", "the Flux Kustomization"},
 	{"helm.toolkit.fluxcd.io/name", "the Flux HelmRelease"},
+	{"resourceset.fluxcd.controlplane.io/name", "the Flux ResourceSet"},
 	{"argocd.argoproj.io/tracking-id", "the Argo CD application"},
 	{"objectset.rio.cattle.io/id", "the Fleet bundle"},
 	{"meta.helm.sh/release-name", "the Helm release"},
@@ -85,8 +86,13 @@ func managersOf(meta *metav1.ObjectMeta) []string {
 	return all
 }
 
-// blockManaged blocks the migration of an object that a GitOps tool would restore.
+// blockManaged blocks the migration of an object that a GitOps tool or a controller would restore.
 func (i *Item) blockManaged(meta *metav1.ObjectMeta) {
+	for _, owner := range meta.OwnerReferences {
+		i.block("metadata.ownerReferences", "a controller may create the object again for its owner %s %q, and both tools "+
+			"would change the releases; stop this controller, remove the owner from the object, and repeat the command",
+			owner.Kind, owner.Name)
+	}
 	for _, manager := range managersOf(meta) {
 		i.block("metadata", "%s manages the object and would restore it; let this tool release the object without "+
 			"deleting it, and repeat the command", manager)

@@ -605,8 +605,10 @@ func TestManagedObjects(t *testing.T) {
 		"Argo CD, by a label": {metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/instance": "a"}}, 1, 0},
 		"Argo CD": {metav1.ObjectMeta{Annotations: map[string]string{"argocd.argoproj.io/tracking-id": "a"}},
 			1, 1},
-		"Helm": {metav1.ObjectMeta{Annotations: map[string]string{"meta.helm.sh/release-name": "a"}}, 1, 1},
-		"Flux": {metav1.ObjectMeta{Labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "a"}}, 1, 1},
+		"Helm":        {metav1.ObjectMeta{Annotations: map[string]string{"meta.helm.sh/release-name": "a"}}, 1, 1},
+		"ResourceSet": {metav1.ObjectMeta{Labels: map[string]string{"resourceset.fluxcd.controlplane.io/name": "a"}}, 1, 1},
+		"an owner":    {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Cluster", Name: "a"}}}, 1, 1},
+		"Flux":        {metav1.ObjectMeta{Labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "a"}}, 1, 1},
 	} {
 		item := &Item{}
 		item.blockManaged(&test.meta)
