@@ -129,9 +129,16 @@ func errResumed(item *migrate.Item) error {
 // unmarkOthers removes the label of an item from all Clusters that are not part of the item: HelmOp would otherwise
 // install the chart in a Cluster that lost its release between two runs.
 func (m *migration) unmarkOthers(ctx context.Context, item *migrate.Item) error {
-	stale, err := staleMarks(ctx, m.client, item)
-	if err != nil || len(stale) == 0 {
+	if labelOf(item) == "" {
+		return nil
+	}
+	clusters, err := clusterMetadata(ctx, m.client)
+	if err != nil {
 		return err
+	}
+	stale := staleMarks(item, clusters)
+	if len(stale) == 0 {
+		return nil
 	}
 	helmOp, err := m.usable(ctx, item)
 	if err != nil {

@@ -15,18 +15,65 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // settleGaps updates the gaps of a plan with information from the management cluster. It removes gaps that are
-// resolved, and adds gaps for dependencies that would not exist. The report and --apply use the same gaps.
+// resolved, and adds gaps for dependencies that would not exist and for Clusters that would be selected, too. The
+// report and --apply use the same gaps.
 func (m *migration) settleGaps(ctx context.Context, plan *migrate.Plan) error {
 	for i := range plan.Items {
 		if err := m.settleSecrets(ctx, &plan.Items[i]); err != nil {
 			return err
 		}
 	}
-	return m.settleDependencies(ctx, plan)
+	helmOps, err := helmOpsOf(ctx, m.client)
+	if err != nil {
+		return err
+	}
+	existing := map[string]*addonsv1.HelmOp{}
+	for _, helmOp := range helmOps {
+		existing[helmOp.Name] = helmOp
+	}
+	if err := m.settleMarks(ctx, plan, existing); err != nil {
+		return err
+	}
+	settleDependencies(plan, existing)
+	return nil
+}
+
+// settleMarks blocks items whose HelmOp does not exist yet and would select further Clusters: an earlier migration has
+// left its label there. For a tool that stops managing its releases, the command itself removes such labels.
+func (m *migration) settleMarks(ctx context.Context, plan *migrate.Plan, existing map[string]*addonsv1.HelmOp) error {
+	if _, ok := m.tool.(forgetter); ok || !slices.ContainsFunc(plan.Items, func(item migrate.Item) bool {
+		return labelOf(&item) != ""
+	}) {
+		return nil
+	}
+	clusters, err := clusterMetadata(ctx, m.client)
+	if err != nil {
+		return err
+	}
+	for i := range plan.Items {
+		item := &plan.Items[i]
+		stale := staleMarks(item, clusters)
+		if len(stale) == 0 || existing[item.HelmOp.Name] != nil {
+			continue
+		}
+		names := make([]string, 0, len(stale))
+		for _, mark := range stale {
+			names = append(names, mark.Cluster.Name)
+		}
+		label := labelOf(item)
+		item.Gaps = append(item.Gaps, migrate.Gap{Field: "Clusters", Blocks: true, Text: fmt.Sprintf("%s %s the label of an "+
+			"earlier migration, so the new HelmOp would also install the chart there; if no other HelmOp selects the label, "+
+			"remove the label: kubectl label clusters.cluster.x-k8s.io -n %s -l %s %s-",
+			plural.Few(names, fleetview.MaxNamedClusters), plural.Word(len(names), "has", "have"),
+			item.HelmOp.Namespace, label, label)})
+	}
+	return nil
 }
 
 // settleSecrets removes the gaps of an item that require a Secret if the Secret exists.
@@ -54,16 +101,8 @@ func (m *migration) settleSecrets(ctx context.Context, item *migrate.Item) error
 }
 
 // settleDependencies blocks items whose HelmOp depends on a HelmOp that does not exist and is not created: the HelmOp
-// would wait forever.
-func (m *migration) settleDependencies(ctx context.Context, plan *migrate.Plan) error {
-	helmOps, err := helmOpsOf(ctx, m.client)
-	if err != nil {
-		return err
-	}
-	existing := map[string]*addonsv1.HelmOp{}
-	for _, helmOp := range helmOps {
-		existing[helmOp.Name] = helmOp
-	}
+// would wait forever. existing are the HelmOps of the namespace by their names.
+func settleDependencies(plan *migrate.Plan, existing map[string]*addonsv1.HelmOp) {
 	for isSettled := false; !isSettled; {
 		isSettled = true
 		for i := range plan.Items {
@@ -86,7 +125,6 @@ func (m *migration) settleDependencies(ctx context.Context, plan *migrate.Plan) 
 			}
 		}
 	}
-	return nil
 }
 
 // missingDependency returns the advice about a HelmOp that a plan does not create; empty if the plan creates it.

@@ -104,3 +104,55 @@ metadata: {name: base, namespace: fleet, annotations: {addons.cluster.x-k8s.io/m
 		})
 	}
 }
+
+// TestLabelsOfAnEarlierMigration has a Cluster that is not part of the migration and has the label of the HelmOp.
+func TestLabelsOfAnEarlierMigration(t *testing.T) {
+	const third = `
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: three, namespace: fleet, labels: {migrated.addons.cluster.x-k8s.io/calico: "true"}}
+`
+	const want = "Clusters: three has the label of an earlier migration, so the new HelmOp would also install the chart " +
+		"there; if no other HelmOp selects the label, remove the label: kubectl label clusters.cluster.x-k8s.io -n fleet " +
+		"-l migrated.addons.cluster.x-k8s.io/calico migrated.addons.cluster.x-k8s.io/calico-"
+	for name, test := range map[string]struct {
+		objects string
+		isOpen  bool
+	}{
+		"no HelmOp": {fluxObjects + third, true},
+		"the HelmOp exists": {fluxObjects + third + `
+---
+apiVersion: addons.cluster.x-k8s.io/v1alpha1
+kind: HelmOp
+metadata:
+  name: calico
+  namespace: fleet
+  annotations: {addons.cluster.x-k8s.io/migrated-from: HelmRelease/fleet/one-calico}
+`, false},
+		"no label": {fluxObjects, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "flux", test.objects)
+			plan := w.plan()
+			if err := w.settleGaps(t.Context(), plan); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.report(t.Context(), plan); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(w.out.String(), "to be solved first: "+want); got != test.isOpen {
+				t.Errorf("report: %s", w.out.String())
+			}
+			if !test.isOpen {
+				return
+			}
+			if err := w.handOver(t.Context(), plan); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error: %v", err)
+			}
+			if len(w.writes) > 0 {
+				t.Errorf("writes: %v", w.writes)
+			}
+		})
+	}
+}

@@ -96,27 +96,31 @@ func removeMark(object metav1.Object, mark migrate.Mark) {
 	}
 }
 
-// staleMarks returns the labels of an item on Clusters that are not part of the item.
-func staleMarks(ctx context.Context, c *kube.Client, item *migrate.Item) ([]migrate.Mark, error) {
-	at := slices.IndexFunc(item.Marks, func(mark migrate.Mark) bool { return mark.IsLabel })
-	if at < 0 {
-		return nil, nil
+// labelOf returns the label by which the HelmOp of an item selects Clusters; empty if it selects no label of the
+// migration.
+func labelOf(item *migrate.Item) string {
+	for _, mark := range item.Marks {
+		if mark.IsLabel {
+			return mark.Key
+		}
 	}
-	clusters, err := clusterMetadata(ctx, c)
-	if err != nil {
-		return nil, err
-	}
+	return ""
+}
+
+// staleMarks returns the labels of an item on Clusters that are not part of the item. clusters are all Clusters.
+func staleMarks(item *migrate.Item, clusters []*metav1.PartialObjectMetadata) []migrate.Mark {
+	label := labelOf(item)
 	var stale []migrate.Mark
 	for _, cluster := range clusters {
-		mark := migrate.Mark{Cluster: client.ObjectKeyFromObject(cluster), IsLabel: true, Key: item.Marks[at].Key,
-			Value: cluster.Labels[item.Marks[at].Key]}
+		mark := migrate.Mark{Cluster: client.ObjectKeyFromObject(cluster), IsLabel: true, Key: label,
+			Value: cluster.Labels[label]}
 		if mark.Value != "" && !slices.ContainsFunc(item.Marks, func(m migrate.Mark) bool {
 			return m.Cluster == mark.Cluster && m.Key == mark.Key
 		}) {
 			stale = append(stale, mark)
 		}
 	}
-	return stale, nil
+	return stale
 }
 
 // editMarks changes the Clusters of marks. It ignores Clusters that no longer exist.
