@@ -29,6 +29,10 @@ func IsAdopted(release *Release, child *addonsv1.HelmOpRelease) (adopted bool, m
 	case child.Spec.Release != want:
 		return false, fmt.Sprintf("%s: HelmOp names the release %s/%s, and the existing release is %s/%s", where,
 			child.Spec.Release.Namespace, child.Spec.Release.Name, want.Namespace, want.Name)
+	case isAnother(release, child):
+		return false, fmt.Sprintf("%s: HelmOp has Helm revision %d of the release, and the other tool had %d: HelmOp may "+
+			"have installed the chart in a cluster that did not have the release; check the kubeconfig of the other tool's "+
+			"object", where, child.Status.Release.Revision, release.Revision)
 	case isReleased(child):
 		return true, ""
 	case conditions.IsTrue(child, addonsv1.PausedCondition):
@@ -48,9 +52,19 @@ func isReleased(child *addonsv1.HelmOpRelease) bool {
 		conditions.IsTrue(child, addonsv1.ReleasedCondition)
 }
 
+// isAnother reports whether a HelmOpRelease has another release than the other tool: the Helm revisions of a release
+// only increase.
+func isAnother(release *Release, child *addonsv1.HelmOpRelease) bool {
+	return isReleased(child) && child.Status.Release.Revision < release.Revision
+}
+
 // IsHeld reports whether HelmOp will do nothing more for a release until a user acts: HelmOp refuses to change the
-// release, or does not retry a failed action. revision is the newest HelmOp revision; 0 if it is not known.
-func IsHeld(child *addonsv1.HelmOpRelease, revision int64) bool {
+// release, does not retry a failed action, or has another release. revision is the newest HelmOp revision; 0 if it is
+// not known.
+func IsHeld(release *Release, child *addonsv1.HelmOpRelease, revision int64) bool {
+	if isAnother(release, child) {
+		return true
+	}
 	if revision == 0 || apiutil.RevisionOf(child) != revision || child.Status.ObservedGeneration != child.Generation {
 		return false
 	}

@@ -41,6 +41,10 @@ func TestIsAdopted(t *testing.T) {
 		}), "Cluster one: Reason: message"},
 		"being deleted": {child(func(c *addonsv1.HelmOpRelease) { c.DeletionTimestamp = &metav1.Time{} }),
 			"Cluster one: the HelmOpRelease is being deleted"},
+		"installed": {child(func(c *addonsv1.HelmOpRelease) { c.Status.Release.Revision = 1 }),
+			"Cluster one: HelmOp has Helm revision 1 of the release, and the other tool had 3: HelmOp may have installed the " +
+				"chart in a cluster that did not have the release; check the kubeconfig of the other tool's object"},
+		"upgraded": {child(func(c *addonsv1.HelmOpRelease) { c.Status.Release.Revision = 4 }), ""},
 		"not read": {child(func(c *addonsv1.HelmOpRelease) { c.Status.Release = nil }),
 			"Cluster one: HelmOp has not read the release yet"},
 	} {
@@ -50,6 +54,10 @@ func TestIsAdopted(t *testing.T) {
 				t.Errorf("%t, %q", adopted, missing)
 			}
 		})
+	}
+	installed := child(func(c *addonsv1.HelmOpRelease) { c.Status.Release.Revision = 1 })
+	if !IsHeld(release, installed, 0) || IsHeld(release, child(func(*addonsv1.HelmOpRelease) {}), 0) {
+		t.Error("only a user can decide about another release")
 	}
 	if !IsUnchanged(release, child(func(*addonsv1.HelmOpRelease) {})) ||
 		IsUnchanged(release, child(func(c *addonsv1.HelmOpRelease) { c.Status.Release.Revision = 4 })) {

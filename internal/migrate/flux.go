@@ -376,9 +376,10 @@ func (r *fluxReader) clusterOf(release *helmRelease) (cluster types.NamespacedNa
 		return cluster, "it has no kubeConfig.secretRef, so that the release is not in a Cluster of Cluster API; for the " +
 			"management cluster, write a HelmOp with spec.managementCluster"
 	}
-	cluster = types.NamespacedName{Namespace: release.Namespace,
-		Name: strings.TrimSuffix(config.SecretRef.Name, kubeconfigSuffix)}
-	if r.clusters[cluster] == nil {
+	// A Secret without the suffix may be the kubeconfig of any cluster.
+	name, isOfCluster := strings.CutSuffix(config.SecretRef.Name, kubeconfigSuffix)
+	cluster = types.NamespacedName{Namespace: release.Namespace, Name: name}
+	if !isOfCluster || r.clusters[cluster] == nil {
 		return cluster, fmt.Sprintf("the Secret %q is not the kubeconfig of a Cluster of namespace %q",
 			config.SecretRef.Name, release.Namespace)
 	}

@@ -366,6 +366,8 @@ func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
 	for name, test := range map[string]struct{ release, want string }{
 		"no Cluster": {fluxRelease("app", "three", ref),
 			`!spec.kubeConfig: the Secret "three-kubeconfig" is not the kubeconfig of a Cluster of namespace "fleet"`},
+		"another kubeconfig": {strings.Replace(fluxRelease("app", "one", ref), "one-kubeconfig", "one", 1),
+			`!spec.kubeConfig: the Secret "one" is not the kubeconfig of a Cluster of namespace "fleet"`},
 		"a source that is not for charts": {fluxRelease("app", "one", "  chartRef: {kind: Bucket, name: charts}"),
 			"!spec.chartRef: Bucket fleet/charts cannot be read, or is not a source of Helm charts that HelmOp can use"},
 		"signed by anyone": {fluxRelease("app", "one", "  chart: {spec: {chart: app, version: 1.2.3, sourceRef: {"+

@@ -193,7 +193,7 @@ func (w *awaited) findMissing() []missing {
 		}
 		found := missing{text: text}
 		if child != nil {
-			found.isHeld = w.hasStopped() || migrate.IsHeld(child, w.revision())
+			found.isHeld = w.hasStopped() || migrate.IsHeld(release, child, w.revision())
 			state, _ := fleetview.StateOf(child, 0)
 			if found.isHeld || state.IsUnhealthy() || state == fleetview.StatePaused {
 				found.problem, found.note = fleetview.WithoutNames(text, release.Cluster.Name, child.Name, 1), text
