@@ -69,12 +69,12 @@ var (
 	})
 	// The requests are: the observation, the previous record with its manifest, the unchanged objects without a watch,
 	// the changed objects, the new record twice, and the previous record once more. Helm always writes a Secret with
-	// stringData and a PodDisruptionBudget. The Service is unchanged and has a watch.
+	// stringData and a PodDisruptionBudget, so their writes show whether they have changed. The Service is unchanged and
+	// has a watch.
 	valuesBudget = budget{
-		"LIST secrets": 1, "GET record": 1, "POST secrets": 1, "PUT record": 2, "GET poddisruptionbudgets": 1,
-		"PATCH poddisruptionbudgets": 1, "PATCH secrets": 1, "PATCH configmaps": 1, "PATCH daemonsets": 1,
-		"PATCH deployments": 1, "GET serviceaccounts": 1, "GET services": 1,
-		"GET clusterroles": 1, "GET clusterrolebindings": 1,
+		"LIST secrets": 1, "GET record": 1, "POST secrets": 1, "PUT record": 2, "PATCH poddisruptionbudgets": 1,
+		"PATCH secrets": 1, "PATCH configmaps": 1, "PATCH daemonsets": 1, "PATCH deployments": 1,
+		"GET serviceaccounts": 1, "GET services": 1, "GET clusterroles": 1, "GET clusterrolebindings": 1,
 	}
 	// All objects have the version of the chart in a label, so no object must be read.
 	chartBudget = nine("PATCH").and(budget{

@@ -78,6 +78,16 @@ spec:
   - {name: dns, port: 53, protocol: UDP}
   - {name: dns-tcp, port: 53, protocol: TCP}
 `,
+	"budget.yaml": `
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: app
+  labels: {app: app}
+spec:
+  maxUnavailable: 1
+  selector: {matchLabels: {app: app}}
+`,
 }
 
 // unreadPaths are the paths of the objects in a namespace.
@@ -87,6 +97,7 @@ func unreadPaths(namespace string) map[string]string {
 		"configmap":  "/api/v1/namespaces/" + namespace + "/configmaps/settings",
 		"secret":     "/api/v1/namespaces/" + namespace + "/secrets/app",
 		"service":    "/api/v1/namespaces/" + namespace + "/services/app",
+		"budget":     "/apis/policy/v1/namespaces/" + namespace + "/poddisruptionbudgets/app",
 	}
 }
 
@@ -98,22 +109,26 @@ func TestIntegrationUpdateWithoutReads(t *testing.T) {
 		// object is the object that another client changes with a patch, or deletes without one.
 		object, patch string
 		values        map[string]any
-		// isUnread means that no object with a changed manifest is read.
+		// isUnread means that no object is read that has a changed manifest or is always patched.
 		isUnread bool
 	}{
 		"nothing": {isUnread: true},
 		"status": {object: "deployment/status", isUnread: true, patch: `{"metadata":{"annotations":{` +
 			`"deployment.kubernetes.io/revision":"3"}},"status":{"observedGeneration":1}}`},
-		"labels":            {object: "deployment", patch: `{"metadata":{"labels":{"version":"x","app":null,"more":"1"}}}`},
-		"owner":             {object: "deployment", patch: givenAway},
-		"replicas":          {object: "deployment", patch: `{"spec":{"replicas":5}}`},
-		"deployment gone":   {object: "deployment"},
-		"data":              {object: "configmap", patch: `{"data":{"version":"other","fixed":null,"more":"1"}}`},
-		"owner of data":     {object: "configmap", patch: givenAway},
-		"configmap gone":    {object: "configmap"},
-		"secret":            {object: "secret", patch: `{"data":{"both":"Wg==","more":"Wg=="}}`},
-		"service":           {object: "service", patch: `{"spec":{"selector":{"app":"other"}}}`},
-		"service gone":      {object: "service"},
+		"labels":          {object: "deployment", patch: `{"metadata":{"labels":{"version":"x","app":null,"more":"1"}}}`},
+		"owner":           {object: "deployment", patch: givenAway},
+		"replicas":        {object: "deployment", patch: `{"spec":{"replicas":5}}`},
+		"deployment gone": {object: "deployment"},
+		"data":            {object: "configmap", patch: `{"data":{"version":"other","fixed":null,"more":"1"}}`},
+		"owner of data":   {object: "configmap", patch: givenAway},
+		"configmap gone":  {object: "configmap"},
+		"secret":          {object: "secret", patch: `{"data":{"both":"Wg==","more":"Wg=="}}`},
+		"service":         {object: "service", patch: `{"spec":{"selector":{"app":"other"}}}`},
+		"service gone":    {object: "service"},
+		"selector": {object: "budget",
+			patch: `{"spec":{"maxUnavailable":2,"selector":{"matchLabels":{"app":"other","more":"1"}}}}`},
+		"owner of budget":   {object: "budget", patch: givenAway},
+		"budget gone":       {object: "budget"},
 		"strategy":          {values: map[string]any{"strategy": "Recreate"}},
 		"ports with number": {values: map[string]any{"ports": true}, isUnread: true},
 	} {
@@ -142,7 +157,7 @@ func TestIntegrationUpdateWithoutReads(t *testing.T) {
 				reads := 0
 				for _, request := range b.cutter.Take() {
 					switch requestOf(request) {
-					case "GET deployments", "GET configmaps", "GET secrets":
+					case "GET deployments", "GET configmaps", "GET secrets", "GET poddisruptionbudgets":
 						reads++
 					}
 				}

@@ -6,6 +6,7 @@ package knownobjects
 import (
 	"strconv"
 
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -44,8 +45,7 @@ func (v Versions) Expected(owner objectinfo.ReleaseName, original, info *resourc
 	if contentDigest(known.UID, content) != known.wrote.content {
 		return nil
 	}
-	// Helm always patches texts of a Secret, because the API server stores them as data.
-	if _, hasTexts := after.Object["stringData"]; !hasTexts && contentDigest(known.UID, after) == known.wrote.content {
+	if !isAlwaysPatched(after) && contentDigest(known.UID, after) == known.wrote.content {
 		return nil
 	}
 	content.Object = storedContent(content)
@@ -56,6 +56,18 @@ func (v Versions) Expected(owner objectinfo.ReleaseName, original, info *resourc
 		content.SetAnnotations(nil)
 	}
 	return &Expectation{Version: strconv.FormatInt(known.Number, 10), Content: content}
+}
+
+// isAlwaysPatched reports whether Helm patches an object even if its manifest does not change. The API server stores
+// the texts of a Secret as data. And the patch strategy of the selector of a PodDisruptionBudget is to replace it, so
+// each patch contains the selector.
+func isAlwaysPatched(manifest *unstructured.Unstructured) bool {
+	if manifest.GroupVersionKind() == policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget") {
+		selector, _, err := unstructured.NestedMap(manifest.Object, "spec", "selector")
+		return err == nil && len(selector) > 0
+	}
+	_, hasTexts := manifest.Object["stringData"]
+	return hasTexts
 }
 
 // plainMetadata are the fields of metadata that a manifest may have for a patch without a read.
