@@ -209,6 +209,7 @@ func (r *Reconciler) reportActed(ctx context.Context, p *releasePass, decision d
 	if p.policy.Test.Enabled {
 		return ctrl.Result{RequeueAfter: requeueAtOnce}
 	}
+	r.keepLeft(p, result)
 	// The release is in sync now. The next pass may come much later.
 	p.release.Status.State = string(model.StateInSync)
 	return ctrl.Result{RequeueAfter: p.requeueAfter}

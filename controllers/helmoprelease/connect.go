@@ -187,16 +187,6 @@ func (r *Reconciler) denied(ctx context.Context, scope *releaseScope) (string, e
 	return selection.DeniedError(scope.helmOp, key).Error(), nil
 }
 
-// remembered returns the result of the first read of a release's records, for a later pass. ok is false if there is no
-// result, or if a newer read is under way.
-func (r *Reconciler) remembered(p *releasePass) (model.Observation, bool) {
-	key := recordreads.KeyOf(p.release, p.target, p.desired)
-	if r.reads.IsUnderWay(key) {
-		return model.Observation{}, false
-	}
-	return r.memoryOf(p.release).First.Take(key)
-}
-
 // observe reads Helm's records of a release. If ok is false, the read has not ended. The release is then enqueued at
 // the end of the read, and keeps its position in the queue for slots.
 func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpRelease, target model.Target,
@@ -213,7 +203,7 @@ func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpReleas
 	case !ok:
 		r.slots.Keep(request.NamespacedName)
 	case err == nil:
-		r.memoryOf(release).First.Keep(key, observation)
+		r.memoryOf(release).Records.KeepFirst(key, observation)
 	}
 	return observation, err, ok
 }
@@ -223,9 +213,9 @@ func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpReleas
 func (r *Reconciler) observeFirst(ctx context.Context, p *releasePass) (observation model.Observation, err error,
 	ok bool,
 ) {
-	first := &r.memoryOf(p.release).First
-	// A correction of drift does not use the results of shared reads, see recordreads.MayUseCached.
-	if !first.IsUnread() || p.release.Status.Release == nil || p.policy.CorrectDrift {
+	records := &r.memoryOf(p.release).Records
+	// A correction of drift does not use the results of shared reads, see recordreads.Result.
+	if !records.IsUnread() || p.release.Status.Release == nil || p.policy.CorrectDrift {
 		return r.observe(ctx, p.release, p.target, p.desired)
 	}
 	siblings := r.siblings(ctx, p)
@@ -244,7 +234,7 @@ func (r *Reconciler) observeFirst(ctx context.Context, p *releasePass) (observat
 	case !ok:
 		r.slots.Keep(own.Request.NamespacedName)
 	case err == nil:
-		first.Keep(own.Key, observation)
+		records.KeepFirst(own.Key, observation)
 	}
 	return observation, err, ok
 }
@@ -265,20 +255,20 @@ func (r *Reconciler) siblings(ctx context.Context, p *releasePass) []recordreads
 		siblings = append(siblings, recordreads.Sibling{
 			Request: ctrl.Request{NamespacedName: key},
 			Name:    name.Name, Key: recordreads.KeyOf(child, target, name),
-			First: func() *recordreads.First { return r.firstOf(ctx, key) },
+			Kept: func() *recordreads.Kept { return r.recordsOf(ctx, key) },
 		})
 	}
 	return siblings
 }
 
-// firstOf returns the First of a release; nil if the release does not exist any more. No pass may have reconciled the
-// release yet.
-func (r *Reconciler) firstOf(ctx context.Context, release client.ObjectKey) *recordreads.First {
-	first := &r.memories.Of(release).First
+// recordsOf returns what is known about the records of a release; nil if the release does not exist any more. No pass
+// may have reconciled the release yet.
+func (r *Reconciler) recordsOf(ctx context.Context, release client.ObjectKey) *recordreads.Kept {
+	records := &r.memories.Of(release).Records
 	// The pass that drops the memory of a deleted release may have run before.
 	if err := r.client.Get(ctx, release, &addonsv1.HelmOpRelease{}, client.UnsafeDisableDeepCopy); err != nil {
 		r.memories.Drop(release)
 		return nil
 	}
-	return first
+	return records
 }

@@ -267,13 +267,6 @@ func (r *Reconciler) memoryOf(release *addonsv1.HelmOpRelease) *releasememory.Me
 	return r.memories.Of(client.ObjectKeyFromObject(release))
 }
 
-// outdateFirst drops the result of a release's first read, because the records may have changed.
-func (r *Reconciler) outdateFirst(release ctrl.Request) {
-	if known := r.memories.Known(release.NamespacedName); known != nil {
-		known.First.Outdate()
-	}
-}
-
 // patchTimeout is the timeout of the write at the end of a pass.
 const patchTimeout = 10 * time.Second
 

@@ -71,8 +71,8 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 		if err := r.engine.TakeOver(ctx, p.target, p.desired, p.observation); err != nil {
 			return end(r.failed(ctx, p.releaseScope, failures.Observing, err))
 		}
-		// The result of the first read has the former labels.
-		r.memoryOf(p.release).First.Outdate()
+		// The result of an earlier read has the former labels.
+		r.memoryOf(p.release).Records.Outdate()
 		ctrl.LoggerFrom(ctx).Info("Took over a release from another management cluster", "former", former)
 	}
 	metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, own)

@@ -127,7 +127,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unready(watches.RequestForItself)),
 			builder.WithPredicates(watches.SourceChanged())).
 		Watches(&addonsv1.HelmOpRelease{}, dependencies.SiblingsOnChange(r.client)).
-		Watches(&addonsv1.HelmOpRelease{}, watches.ConflictingOnChange(r.client, r.outdateFirst)).
+		Watches(&addonsv1.HelmOpRelease{}, watches.ConflictingOnChange(r.client, r.outdateRecords)).
 		Watches(&addonsv1.HelmOpRelease{}, r.actions.StopOnDeletion(r.client)).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unready(dependencies.DependentHelmOps(r.client))),
 			builder.WithPredicates(dependencies.DependencyChanged())).

@@ -48,10 +48,14 @@ type releasePass struct {
 	options model.Options
 	policy  model.Policy
 
-	// observation is the state in Helm's records. remembered is true if it is the result of an earlier read. Set by
-	// observeRecords.
+	// observation is the state in Helm's records. readAt is when this state was read; zero if an earlier pass began the
+	// read. kept is nil unless the state was kept from an earlier pass. Set by observeRecords.
 	observation model.Observation
-	remembered  bool
+	readAt      time.Time
+	kept        *recordreads.Result
+
+	// mark is the moment before an action of this pass. Set by assess.
+	mark recordreads.Mark
 
 	// decision is the next action. Set by assess.
 	decision decide.Decision
@@ -183,6 +187,10 @@ func (r *Reconciler) checkPause(_ context.Context, p *releasePass) (*ctrl.Result
 	if why == "" {
 		return nil, nil
 	}
+	if known := r.memories.Known(client.ObjectKeyFromObject(p.release)); known != nil && !known.Records.IsUnread() {
+		// Users pause a release to change it by hand.
+		known.Records.Outdate()
+	}
 	return after(0), nil
 }
 
@@ -307,8 +315,12 @@ func (r *Reconciler) readSpec(ctx context.Context, p *releasePass) (*ctrl.Result
 
 // observeRecords sets the observation of Helm's records.
 func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
-	if p.observation, p.remembered = r.remembered(p); !p.remembered {
-		var ok bool
+	if kept, ok := r.remembered(p); ok {
+		p.observation, p.readAt, p.kept = kept.Observation, kept.At, kept
+	} else {
+		if !r.reads.IsUnderWay(recordreads.KeyOf(p.release, p.target, p.desired)) {
+			p.readAt = time.Now()
+		}
 		var err error
 		began := p.trace.Now()
 		if p.observation, err, ok = r.observeFirst(ctx, p); !ok {
@@ -344,11 +356,13 @@ func (r *Reconciler) assess(_ context.Context, p *releasePass) (*ctrl.Result, er
 	r.assessHealth(p)
 	r.listForRetry(p)
 	r.decide(p)
-	if p.remembered && !recordreads.MayUseCached(p.decision, p.policy) {
+	if p.kept != nil && !p.mayUseKept() {
+		r.memoryOf(p.release).Records.Outdate()
+		r.slots.Keep(client.ObjectKeyFromObject(p.release))
 		return after(time.Millisecond), nil
 	}
 	if !isIdle(p.decision) {
-		r.memoryOf(p.release).First.Outdate()
+		p.mark = r.memoryOf(p.release).Records.Outdate()
 	}
 	return nil, nil
 }

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,6 +70,7 @@ var shared struct {
 	once     sync.Once
 	client   client.Client
 	cached   client.Reader
+	requests requests
 	charts   *charts
 	renderer *render.Renderer
 	err      error
@@ -98,6 +101,44 @@ func (c *charts) Cached(source bundle.Source) (*bundle.Chart, bool) {
 	return chart, ok
 }
 
+// requests are the requests of the controller and its watches to the Clusters.
+type requests struct {
+	mu   sync.Mutex
+	sent []*http.Request
+}
+
+func (r *requests) wrap(base http.RoundTripper) http.RoundTripper {
+	return helmtest.RoundTripperFunc(func(request *http.Request) (*http.Response, error) {
+		r.mu.Lock()
+		r.sent = append(r.sent, &http.Request{Method: request.Method, URL: request.URL})
+		r.mu.Unlock()
+		return base.RoundTrip(request)
+	})
+}
+
+// in returns the number of requests for objects in a namespace so far, by the verb and the resource.
+func (r *requests) in(namespace string) map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	count := map[string]int{}
+	for _, request := range r.sent {
+		_, path, ok := strings.Cut(request.URL.Path, "/namespaces/"+namespace+"/")
+		if !ok {
+			continue
+		}
+		resource, _, isOne := strings.Cut(path, "/")
+		verb := request.Method
+		switch {
+		case request.URL.Query().Get("watch") == "true":
+			verb = "WATCH"
+		case verb == http.MethodGet && !isOne:
+			verb = "LIST"
+		}
+		count[verb+" "+resource]++
+	}
+	return count
+}
+
 // links connects each Cluster to one API server.
 type links struct {
 	*clusterlink.Links
@@ -111,7 +152,8 @@ func (l *links) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, 
 func startController(config *rest.Config) (err error) {
 	shared.client, err = suite.StartManager(config,
 		func(ctx context.Context, mgr ctrl.Manager, _ *kindcache.Kinds) error {
-			clusters := &links{Links: clusterlink.New(clusterlink.Options{}), config: config}
+			clusters := &links{Links: clusterlink.New(clusterlink.Options{}), config: rest.CopyConfig(config)}
+			clusters.config.WrapTransport = shared.requests.wrap
 			watcher := objectwatch.New(objectwatch.Options{})
 			reader := references.NewReader(mgr.GetCache(), mgr.GetAPIReader())
 			shared.cached = mgr.GetClient()

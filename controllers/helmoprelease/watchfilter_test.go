@@ -72,7 +72,7 @@ func TestReleaseOfOtherManagerIsDropped(t *testing.T) {
 			watchFilter: "blue", slots: newActionSlots(1, 0, &async.Waker{}),
 		}
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-		r.memories.Of(request.NamespacedName).First.Keep("", model.Observation{})
+		r.memories.Of(request.NamespacedName).Records.KeepFirst("key", model.Observation{})
 		if _, err := r.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}

@@ -45,6 +45,9 @@ type Result struct {
 	// Tests are the results of the tests that ran, in the order of their start. Act sets them for ActionTest, also if
 	// tests failed.
 	Tests []model.TestResult
+	// Changes are the changes to the records of the release; nil if they are not known. Act sets them after a successful
+	// action.
+	Changes *model.RecordChanges
 	// RecordsLeft is the number of known records that no release needs and that could not be deleted: old records of the
 	// history, and payloads that no record uses. There may be more. For an uninstalled release, it includes parts of
 	// payloads in the cluster.
@@ -164,6 +167,10 @@ func (c *Client) actIn(s *session.Session, target model.Target, j session.Job,
 	}
 	if s.Cluster != nil {
 		result.Objects, _ = s.Cluster.Objects()
+	}
+	// To mark a record as failed, Act has used another session.
+	if s.Records != nil && j.Decision.Recovery != decide.RecoverFail {
+		result.Changes = s.Records.Changes()
 	}
 	return result, nil
 }

@@ -93,11 +93,14 @@ func TestIntegrationStateMatrix(t *testing.T) {
 func (r *releaseRun) walk(t *testing.T, later time.Duration) (first decide.Decision, actions []model.Action) {
 	t.Helper()
 	now := time.Now().Add(later)
+	var obs model.Observation
+	var last Result
 	for step := range maxSteps {
-		obs, err := r.observe(t.Context())
-		if err != nil {
+		var err error
+		if obs, err = r.observeAfter(t.Context(), obs, last); err != nil {
 			t.Fatal(err)
 		}
+		last = Result{}
 		decision := decide.Next(obs, r.desired, r.policy, r.past, now)
 		if step == 0 {
 			first = decision
@@ -113,7 +116,7 @@ func (r *releaseRun) walk(t *testing.T, later time.Duration) (first decide.Decis
 			continue
 		}
 		actions = append(actions, decision.Action)
-		_, err = r.act(t.Context(), decision)
+		last, err = r.act(t.Context(), decision)
 		// The storage has the rest of the state. The caller has only this part.
 		r.past = model.Past{}
 		if err != nil && helmtest.AsError(t, err).Kind != nil {

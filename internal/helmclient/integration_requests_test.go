@@ -118,8 +118,12 @@ func TestIntegrationBudgetOfRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := run.act(t.Context(), decision); err != nil {
+		result, err := run.act(t.Context(), decision)
+		if err != nil {
 			t.Fatalf("%s: %v", name, err)
+		}
+		if result.Changes == nil && decision.Action != model.ActionUninstall {
+			t.Errorf("the records after the %s are not known without a read", name)
 		}
 		got := budget{}
 		for _, request := range b.cutter.Take() {

@@ -6,6 +6,7 @@ package helmclient
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +37,21 @@ func (r *releaseRun) observe(ctx context.Context) (model.Observation, error) {
 	return r.client.Observe(ctx, r.target, r.desired.Namespace, r.desired.Name)
 }
 
+// observeAfter observes the release after an action that was based on an earlier observation. It returns an error if
+// the result of the action promised other records.
+func (r *releaseRun) observeAfter(ctx context.Context, before model.Observation,
+	action Result,
+) (model.Observation, error) {
+	obs, err := r.observe(ctx)
+	if err != nil || action.Changes == nil {
+		return obs, err
+	}
+	if promised, ok := before.After(action.Changes); !ok || !slices.Equal(promised.Records, obs.Records) {
+		err = fmt.Errorf("the action promised the records\n%+v\nbut left\n%+v", promised.Records, obs.Records)
+	}
+	return obs, err
+}
+
 func (r *releaseRun) decide(ctx context.Context) (decide.Decision, error) {
 	obs, err := r.observe(ctx)
 	return decide.Next(obs, r.desired, r.policy, r.past, time.Now()), err
@@ -50,11 +66,14 @@ func (r *releaseRun) decideUninstall(ctx context.Context) (decide.Decision, erro
 // wait: it advances its own clock.
 func (r *releaseRun) settle(ctx context.Context) error {
 	now := time.Now()
+	var obs model.Observation
+	var last Result
 	for range maxSteps {
-		obs, err := r.observe(ctx)
-		if err != nil {
+		var err error
+		if obs, err = r.observeAfter(ctx, obs, last); err != nil {
 			return err
 		}
+		last = Result{}
 		decision := decide.Next(obs, r.desired, r.policy, r.past, now)
 		r.decisions = append(r.decisions, decision)
 		switch decision.Action {
@@ -66,7 +85,7 @@ func (r *releaseRun) settle(ctx context.Context) error {
 			now = now.Add(decision.RequeueAfter)
 			continue
 		}
-		if _, err := r.act(ctx, decision); err != nil {
+		if last, err = r.act(ctx, decision); err != nil {
 			return fmt.Errorf("%s (%s): %w", decision.Action, decision.Message, err)
 		}
 	}

@@ -10,9 +10,11 @@
 // read.
 //
 // After a start of the manager, [Reads.ObserveShared] reads the records of all releases of a namespace in one request,
-// and holds no worker. The result is for the pass that began the read, and for the [First] of the other releases. These
+// and holds no worker. The result is for the pass that began the read, and for the [Kept] of the other releases. These
 // releases are enqueued together at the end of the read, before releases that are only checked and have not begun.
 //
+// A [Kept] has the result of a read, or the records that an action has left, for passes that need no other read.
+//
 // The package does not read records itself: callers of [Reads.Observe] pass the function that reads. Callers must call
-// [Reads.Forget] when a cluster is deleted, and must keep a [First] for each release.
+// [Reads.Forget] when a cluster is deleted, and must keep a [Kept] for each release.
 package recordreads

@@ -4,7 +4,6 @@
 package recordreads
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +19,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
@@ -204,60 +202,5 @@ func TestResponseIsNotOvertakenByTimeout(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestFirstReadIsUsedInTwoPasses checks that one more pass uses the result of the first read, unless the result may be
-// outdated.
-func TestFirstReadIsUsedInTwoPasses(t *testing.T) {
-	for name, tc := range map[string]struct {
-		between func(*First)
-		key     string
-		// want is true for each of the two later passes that needs no read.
-		want [2]bool
-	}{
-		"a moment later":         {between: func(*First) {}, want: [2]bool{true, false}},
-		"too late":               {between: func(*First) { <-time.After(firstReadKept) }},
-		"after an action":        {between: func(f *First) { f.Outdate() }},
-		"of a re-created object": {between: func(f *First) { f.read.Store(nil) }, want: [2]bool{false, true}},
-		"as another user":        {between: func(*First) {}, key: "well a, as x"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f, first, key := newFixture(t), &First{}, "well a"
-				pass := func() (remembered bool) {
-					if _, remembered = first.Take(key); !remembered {
-						if _, done, err := f.observe("well", "a"); !done || err != nil {
-							t.Fatal(done, err)
-						}
-						first.Keep(key, model.Observation{})
-					}
-					return remembered
-				}
-				if pass() {
-					t.Error("it is remembered before it was read")
-				}
-				tc.between(first)
-				key = cmp.Or(tc.key, key)
-				if got := [2]bool{pass(), pass()}; got != tc.want {
-					t.Errorf("remembered %v, want %v", got, tc.want)
-				}
-			})
-		})
-	}
-}
-
-func TestMayUseCachedOnlyWithoutAction(t *testing.T) {
-	t.Parallel()
-	for action, want := range map[model.Action]bool{
-		model.ActionNone: true, model.ActionWait: false, model.ActionStall: false, model.ActionUpgrade: false,
-		model.ActionRefuse: false,
-	} {
-		if got := MayUseCached(decide.Decision{Action: action}, model.Policy{}); got != want {
-			t.Errorf("%s: %v, want %v", action, got, want)
-		}
-		if MayUseCached(decide.Decision{Action: action}, model.Policy{CorrectDrift: true}) {
-			t.Errorf("%s, and drift is corrected by it", action)
-		}
 	}
 }

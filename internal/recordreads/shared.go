@@ -20,9 +20,9 @@ type Sibling struct {
 	Request ctrl.Request
 	// Name is the name of the Helm release, and Key is the key of the read, see [KeyOf].
 	Name, Key string
-	// First returns what gets the result; nil for a release that does not exist any more. It is called at the end of the
+	// Kept returns what gets the result; nil for a release that does not exist any more. It is called at the end of the
 	// read.
-	First func() *First
+	Kept func() *Kept
 }
 
 // ObserveShared does the same as Observe for the first read of a release, and holds no worker. One request reads the
@@ -53,7 +53,7 @@ func (s *Reads) ObserveShared(ctx context.Context, cluster client.ObjectKey, own
 				if !ok || groupOf(sibling.Key) != group {
 					continue
 				}
-				if first := sibling.First(); first != nil && first.keepForTwo(sibling.Key, of, at) {
+				if kept := sibling.Kept(); kept != nil && kept.keepForTwo(sibling.Key, of, at) {
 					served = append(served, sibling)
 				}
 			}

@@ -24,7 +24,7 @@ import (
 // sharedFixture has some releases in one namespace of a cluster. Their records are read together.
 type sharedFixture struct {
 	*fixture
-	firsts map[string]*First
+	kept map[string]*Kept
 	// requests is the number of requests, of one release or of all. hangs makes them fail after ObserveTimeout.
 	requests int
 	hangs    bool
@@ -34,29 +34,29 @@ type sharedFixture struct {
 
 func newSharedFixture(t *testing.T, releases int) *sharedFixture {
 	t.Helper()
-	f := &sharedFixture{fixture: newFixture(t), firsts: map[string]*First{}}
+	f := &sharedFixture{fixture: newFixture(t), kept: map[string]*Kept{}}
 	for i := range releases {
-		f.firsts[fmt.Sprint(i)] = &First{}
+		f.kept[fmt.Sprint(i)] = &Kept{}
 	}
 	return f
 }
 
 func sharedKey(name string) string { return "c\nuid\nuser\napps\n" + name + "\nuid of " + name }
 
-func siblingOf(name string, first *First) Sibling {
+func siblingOf(name string, kept *Kept) Sibling {
 	return Sibling{Request: controllertest.RequestFor(name), Name: name, Key: sharedKey(name),
-		First: func() *First { return first }}
+		Kept: func() *Kept { return kept }}
 }
 
 // pass makes one pass over a release. It reports whether the pass has the records, and whether an earlier read had
 // them.
 func (f *sharedFixture) pass(name string) (done, isRemembered bool, err error) {
-	own, first := siblingOf(name, f.firsts[name]), f.firsts[name]
-	if observation, ok := first.Take(own.Key); ok {
-		return true, true, wantRevisionOf(name, observation)
+	own, kept := siblingOf(name, f.kept[name]), f.kept[name]
+	if observation, ok := kept.Take(own.Key, noRelease); ok {
+		return true, true, wantRevisionOf(name, observation.Observation)
 	}
 	var siblings []Sibling
-	for other, known := range f.firsts {
+	for other, known := range f.kept {
 		if other != name {
 			siblings = append(siblings, siblingOf(other, known))
 		}
@@ -65,7 +65,7 @@ func (f *sharedFixture) pass(name string) (done, isRemembered bool, err error) {
 	if !done || err != nil {
 		return done, false, err
 	}
-	first.Keep(own.Key, observation)
+	kept.KeepFirst(own.Key, observation)
 	return true, false, wantRevisionOf(name, observation)
 }
 
@@ -78,7 +78,7 @@ func (f *sharedFixture) readAll(ctx context.Context) (map[string]model.Observati
 	}
 	<-time.After(50 * time.Millisecond)
 	all := map[string]model.Observation{}
-	for name := range f.firsts {
+	for name := range f.kept {
 		if name != f.missing {
 			all[name] = model.Observation{Records: []model.Record{{Revision: revisionOf(name)}}}
 		}
@@ -164,7 +164,7 @@ func TestSharedResultServesTwoPasses(t *testing.T) {
 		for _, name := range []string{"0", "1"} {
 			_, _, _ = f.pass(name)
 		}
-		f.firsts["2"].Outdate()
+		f.kept["2"].Outdate()
 		<-time.After(50 * time.Millisecond)
 		if found := f.passes(); !found["0"] || !found["1"] {
 			t.Fatalf("releases with records: %v", found)
@@ -174,11 +174,11 @@ func TestSharedResultServesTwoPasses(t *testing.T) {
 			if _, isRemembered, err := f.pass(name); err != nil || !isRemembered {
 				t.Errorf("second pass over release %s: %t, %v", name, isRemembered, err)
 			}
-			if _, ok := f.firsts[name].Take(sharedKey(name)); ok {
+			if _, ok := f.kept[name].Take(sharedKey(name), noRelease); ok {
 				t.Errorf("release %s uses the result in a third pass", name)
 			}
 		}
-		if _, ok := f.firsts["2"].Take(sharedKey("2")); ok {
+		if _, ok := f.kept["2"].Take(sharedKey("2"), noRelease); ok {
 			t.Error("a release uses a read that began before a change of its records")
 		}
 		if f.requests != 1 {
@@ -248,11 +248,11 @@ func TestFailedSharedReadIsNotRepeatedBySiblings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newSharedFixture(t, 4)
 		f.hangs = true
-		for name := range f.firsts {
+		for name := range f.kept {
 			_, _, _ = f.pass(name)
 		}
 		<-time.After(ObserveTimeout)
-		for range f.firsts {
+		for range f.kept {
 			request, _ := f.queue.Get()
 			f.queue.Done(request)
 			if done, _, err := f.pass(request.Name); !done || !errors.Is(err, helmerr.ErrUnreachable) {

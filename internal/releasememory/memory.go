@@ -48,8 +48,8 @@ type Memory struct {
 	// Images are the images of the release while it waits for them.
 	Images preflight.List
 
-	// First is the result of the first read of Helm's records. Watches call its method Outdate in another goroutine.
-	First recordreads.First
+	// Records is what is known about Helm's records without a read. Watches call its method Outdate in another goroutine.
+	Records recordreads.Kept
 
 	// Removed is the UID of the HelmOpRelease whose finalizer this process has removed; empty if there is none.
 	Removed types.UID
@@ -69,7 +69,7 @@ type AdoptionWait struct {
 }
 
 // DropObjects drops the memory of the release's objects. The other fields stay: the delay after a failure, the failed
-// upgrade checks, the images, the first read of the records, the removed HelmOpRelease and the wait for an adoption.
+// upgrade checks, the images, what is known about the records, the removed HelmOpRelease and the wait for an adoption.
 func (m *Memory) DropObjects() {
 	m.Health, m.ListedFor, m.ListingSince = releasehealth.Memory{}, "", time.Time{}
 	m.Drift, m.Trace = driftmemory.Memory{}, tracing.Memory{}

@@ -4,6 +4,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -134,6 +135,39 @@ type Record struct {
 type Observation struct {
 	// Records are the revisions, newest first. Empty if there is no release.
 	Records []Record
+}
+
+// RecordChanges are the changes that an action made to the records of its release.
+type RecordChanges struct {
+	// Written has the records that the action wrote, as the last write left them.
+	Written []Record
+	// Deleted has the IDs of the records that the action deleted.
+	Deleted []types.UID
+}
+
+// After returns the observation that follows from this one by the changes of an action. ok is false if the result has
+// two records of one revision, for example because a user has copied a record.
+func (o Observation) After(changes *RecordChanges) (after Observation, ok bool) {
+	replaced := make(map[types.UID]bool, len(changes.Written)+len(changes.Deleted))
+	for _, id := range changes.Deleted {
+		replaced[id] = true
+	}
+	for i := range changes.Written {
+		replaced[changes.Written[i].ID] = true
+	}
+	after.Records = slices.Clone(changes.Written)
+	for i := range o.Records {
+		if !replaced[o.Records[i].ID] {
+			after.Records = append(after.Records, o.Records[i])
+		}
+	}
+	slices.SortFunc(after.Records, func(a, b Record) int { return b.Revision - a.Revision })
+	for i := range after.Records[min(1, len(after.Records)):] {
+		if after.Records[i].Revision == after.Records[i+1].Revision {
+			return Observation{}, false
+		}
+	}
+	return after, true
 }
 
 // Newest returns the newest revision; ok is false if there is none.

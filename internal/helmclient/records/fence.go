@@ -228,8 +228,8 @@ func (s *Store) patchLabels(key string, state recordState, labels map[string]str
 		return "", err
 	}
 	err = persist(func() error {
-		written, err := write(s.client.Patch(types.MergePatchType).Namespace(s.namespace).Resource("secrets").Name(key).
-			Param("fieldManager", model.FieldManager).Body(patch))
+		written, err := s.writeRecord(s.client.Patch(types.MergePatchType).Namespace(s.namespace).Resource("secrets").
+			Name(key).Param("fieldManager", model.FieldManager).Body(patch))
 		version = written.ResourceVersion
 		return err
 	})

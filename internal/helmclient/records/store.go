@@ -103,6 +103,8 @@ type Store struct {
 	last   string
 	before []string
 	split  splitRecords
+	// changes are the changes of this action, see [Store.Changes].
+	changes changes
 	// largest is the estimated memory for the largest payload of the action, in bytes.
 	largest int64
 }
@@ -146,9 +148,10 @@ func NewStore(ctx context.Context, options StoreOptions) *Store {
 		read:   map[string]*release.Release{},
 		stubs:  map[*release.Release]bool{},
 
-		states: map[string]recordState{},
-		uids:   map[string]types.UID{},
-		split:  newSplitRecords(),
+		states:  map[string]recordState{},
+		uids:    map[string]types.UID{},
+		split:   newSplitRecords(),
+		changes: changes{records: map[types.UID]*model.Record{}},
 	}
 	if s.beforeCreate == nil {
 		s.beforeCreate = func() error { return nil }

@@ -102,6 +102,8 @@ func (s *Store) removeSelected(selector string) (names []string, err error) {
 		return nil, err
 	}
 	defer s.forget()
+	// After an uninstallation, nobody needs the changes.
+	s.noteChange("", nil, false)
 	options := metav1.ListOptions{LabelSelector: selector, FieldSelector: "type=" + string(secretType)}
 	var response []byte
 	err = persist(func() error {

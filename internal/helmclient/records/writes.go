@@ -32,7 +32,7 @@ func (s *Store) Create(key string, rls *release.Release) error {
 	}
 	defer s.forget()
 	s.noteUID(key, "")
-	written, err := write(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
+	written, err := s.writeRecord(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
 	if err == nil {
 		s.noteClock(&written)
 		s.noteUID(key, written.UID)
@@ -204,7 +204,8 @@ func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
 	}
 	defer s.forget()
 	err = persist(func() error {
-		written, err := write(s.client.Put().Namespace(s.namespace).Resource("secrets").Name(secret.Name).Body(secret))
+		written, err := s.writeRecord(s.client.Put().Namespace(s.namespace).Resource("secrets").Name(secret.Name).
+			Body(secret))
 		if err == nil {
 			s.noteClock(&written)
 		}
@@ -311,7 +312,8 @@ func (s *Store) removeVersion(key, version string) error {
 	}
 	defer s.forget()
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{}}
-	if id := s.knownUID(key); id != "" {
+	id := s.knownUID(key)
+	if id != "" {
 		options.Preconditions.UID = &id
 	}
 	if version != "" {
@@ -321,6 +323,7 @@ func (s *Store) removeVersion(key, version string) error {
 		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", AcceptMetadata).
 			Body(&options).Do(context.Background()).Error()
 	})
+	s.noteChange(id, nil, err == nil || apierrors.IsNotFound(err))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the release record %q: %w", key, err)
 	}

@@ -1,0 +1,73 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmoprelease
+
+import (
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+)
+
+// remembered returns what is known about a release's records without another read. ok is false if nothing is known, if
+// a newer read is under way, or if a user has requested a retry: the reason may be a change by hand.
+func (r *Reconciler) remembered(p *releasePass) (result *recordreads.Result, ok bool) {
+	key := recordreads.KeyOf(p.release, p.target, p.desired)
+	if r.reads.IsUnderWay(key) || p.subject().NewRetryRequest() != "" {
+		return nil, false
+	}
+	return r.memoryOf(p.release).Records.Take(key, p.release)
+}
+
+// mayUseKept reports whether the decision of the pass may be based on records that were not read in this pass.
+func (p *releasePass) mayUseKept() bool {
+	return p.kept.Permits(p.decision, p.policy) && isAsLeft(p.kept.Left, p.snapshot)
+}
+
+// isAsLeft reports whether the watches show the objects of a release as an action has left them. If another program has
+// changed an object since then, it may have changed the records, too. The same is true if the watches began again: the
+// cluster may have been restored from a backup. left is nil if there was no action.
+func isAsLeft(left *recordreads.Left, snapshot *objectwatch.Snapshot) bool {
+	if left == nil {
+		return true
+	}
+	if snapshot == nil || !snapshot.Synced {
+		return false
+	}
+	for ref, generation := range left.Objects {
+		state := snapshot.Objects[ref]
+		if !state.Known {
+			continue // The object is listed from time to time.
+		}
+		isSame := generation.UID == "" || state.UID == generation.UID
+		if !state.Exists || !isSame || state.Generation > generation.Number {
+			return false
+		}
+	}
+	return true
+}
+
+// keepLeft keeps the records as an action has left them, for the passes that follow because the objects become healthy.
+// Watches of the records follow drift: such a pass may follow because another program has written a record.
+func (r *Reconciler) keepLeft(p *releasePass, result helmclient.Result) {
+	spec := &p.release.Spec
+	if result.Changes == nil || !releasespec.FollowsHealth(spec) ||
+		releasespec.DriftModeOf(spec) != addonsv1.DriftModeDisabled {
+		return
+	}
+	if left, ok := p.observation.After(result.Changes); ok {
+		r.memoryOf(p.release).Records.KeepLeft(p.mark, recordreads.KeyOf(p.release, p.target, p.desired), left, p.readAt,
+			recordreads.LeftFor(p.release, result.Generations))
+	}
+}
+
+// outdateRecords drops what is known about the records of a release, because they may have changed.
+func (r *Reconciler) outdateRecords(release ctrl.Request) {
+	if known := r.memories.Known(release.NamespacedName); known != nil {
+		known.Records.Outdate()
+	}
+}

@@ -1,0 +1,115 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmoprelease_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+)
+
+// oneDeployment is a Deployment with a value.
+const oneDeployment = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: app}
+spec:
+  selector: {matchLabels: {app: app}}
+  template:
+    metadata: {labels: {app: app}, annotations: {cidr: "{{ .Values.cidr }}"}}
+    spec: {containers: [{name: app, image: app}]}
+`
+
+// patchDeployment patches the Deployment of a release as a controller or a user of the Cluster.
+func (f *fixture) patchDeployment(patch string, write func(client.Object, client.Patch) error) {
+	f.Helper()
+	deployment := &unstructured.Unstructured{}
+	deployment.SetAPIVersion("apps/v1")
+	deployment.SetKind("Deployment")
+	deployment.SetNamespace(f.namespace)
+	deployment.SetName("app")
+	f.must(write(deployment, client.RawPatch(types.MergePatchType, []byte(patch))))
+}
+
+// makeAvailable writes the status of the Deployment, as its controller does when all Pods run.
+func (f *fixture) makeAvailable(generation, replicas int) {
+	f.Helper()
+	f.patchDeployment(fmt.Sprintf(`{"status":{"observedGeneration":%d,"replicas":%[2]d,"updatedReplicas":%[2]d,`+
+		`"readyReplicas":%[2]d,"availableReplicas":%[2]d,"conditions":[{"type":"Available","status":"True"},`+
+		`{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}}`, generation, replicas), func(object client.Object, patch client.Patch) error {
+		return f.Status().Patch(f.Context(), object, patch)
+	})
+}
+
+// watched waits until the watches show that a Helm revision is not healthy yet.
+func (f *fixture) watched(release *addonsv1.HelmOpRelease, revision int64) {
+	f.Helper()
+	f.eventually(release, func(g gomega.Gomega) {
+		g.Expect(release.Status.Release).To(gomega.HaveField("Revision", revision))
+		g.Expect(conditions.GetMessage(release, addonsv1.HealthyCondition)).To(gomega.ContainSubstring("Deployment"))
+	})
+}
+
+// TestRequestsOfARelease counts all requests of the controller and its watches for a release, until the release is
+// Ready. The passes that follow the health of an action list no records. HelmOp lists them again if another program may
+// have changed the release, and if a user asks for it.
+func TestRequestsOfARelease(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	sent := map[string]int{}
+	wantSent := func(what string, more map[string]int) {
+		t.Helper()
+		for request, count := range more {
+			sent[request] += count
+		}
+		if got := shared.requests.in(f.namespace); !maps.Equal(got, sent) {
+			t.Errorf("%s: the requests so far are %v, want %v", what, got, sent)
+		}
+	}
+	wantList := func(what string) {
+		t.Helper()
+		f.Eventually(func() int { return shared.requests.in(f.namespace)["LIST secrets"] }).Should(
+			gomega.Equal(sent["LIST secrets"]+1), what)
+		wantSent(what, map[string]int{"LIST secrets": 1})
+	}
+
+	artifact := f.artifact("1.0.0", map[string]string{"app.yaml": oneDeployment})
+	system, err := apiutil.SystemNamespace(t.Context(), f.Client)
+	f.must(err)
+	release := f.release(artifact, func(r *addonsv1.HelmOpRelease) {
+		r.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: string(system.UID)}
+	})
+	f.watched(release, 1)
+	f.makeAvailable(1, 1)
+	f.ready(release, 1)
+	// The namespace exists, so HelmOp searches the Deployment before it creates it.
+	wantSent("installation", map[string]int{"LIST secrets": 1, "GET deployments": 1, "POST secrets": 1,
+		"POST deployments": 1, "PUT secrets": 1, "WATCH deployments": 1})
+
+	f.patchDeployment(`{"spec":{"replicas":2}}`, func(object client.Object, patch client.Patch) error {
+		return f.Patch(f.Context(), object, patch)
+	})
+	wantList("another program changes an object")
+
+	patch(f, f.helmOp, func() { f.helmOp.Spec.ValuesTemplate = "cidr: second" })
+	digest := f.valuesDigest()
+	patch(f, release, func() { release.Spec.ValuesDigest = digest })
+	f.watched(release, 2)
+	f.makeAvailable(3, 2)
+	f.ready(release, 2)
+	// The Deployment has another generation than HelmOp wrote, so HelmOp reads it.
+	wantSent("upgrade of values", map[string]int{"LIST secrets": 1, "GET secrets": 1, "GET deployments": 1,
+		"POST secrets": 1, "PATCH deployments": 1, "PUT secrets": 2})
+
+	patch(f, release, func() { release.Annotations["example.com/look"] = "now" })
+	wantList("a user changes the HelmOpRelease")
+}

@@ -1,0 +1,141 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package recordreads
+
+import (
+	"maps"
+	"sync/atomic"
+	"time"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// keptFor is how long later passes may use a result. With thousands of releases, these passes are late.
+const keptFor = time.Minute
+
+// Kept is what is known about the records of a release without another read. It has one of these results:
+//
+//   - The first read after a start of the manager. A manager that starts reconciles each release twice: once before its
+//     watches have the objects, and once after.
+//   - The records as an action has left them, for the passes that follow because the objects become healthy.
+//
+// The zero value is for a release without a read. A Kept is safe for concurrent use.
+type Kept struct {
+	// last is nil before the first read. Its key is empty if there is no result.
+	last atomic.Pointer[entry]
+}
+
+// entry is a result, with the key of its read.
+type entry struct {
+	Result
+	key string
+	// uses is the number of passes that may still use the result; 0 if there is no limit.
+	uses int
+}
+
+// Result is a result that was kept.
+type Result struct {
+	model.Observation
+
+	// At is when the records were read. An action may have changed them since then.
+	At time.Time
+
+	// Left is what an action has left; nil for the result of a read.
+	Left *Left
+}
+
+// Left is what an action has left in addition to the records. If any of it has changed, the records may have changed,
+// too: another program may have acted on the release, or a user has asked for a look at it.
+type Left struct {
+	// Objects are the generations of the objects.
+	Objects map[inventory.Ref]model.Generation
+
+	generation          int64
+	labels, annotations map[string]string
+}
+
+// LeftFor returns what an action has left for a release.
+func LeftFor(release *addonsv1.HelmOpRelease, objects map[inventory.Ref]model.Generation) *Left {
+	return &Left{Objects: objects, generation: release.Generation, labels: maps.Clone(release.Labels),
+		annotations: maps.Clone(release.Annotations)}
+}
+
+// Mark is a moment after which the records were not outdated. The zero value is no such moment.
+type Mark struct{ last *entry }
+
+// IsUnread reports whether the records were not read yet.
+func (k *Kept) IsUnread() bool { return k.last.Load() == nil }
+
+// KeepFirst stores the result of the first read, which the current pass uses, for one more pass. It ignores the results
+// of later reads.
+func (k *Kept) KeepFirst(key string, observation model.Observation) {
+	k.last.CompareAndSwap(nil, &entry{Result: Result{Observation: observation, At: time.Now()}, key: key, uses: 1})
+}
+
+// keepForTwo stores the result of the first read for two passes, and reports whether it did. It ignores the results of
+// later reads.
+func (k *Kept) keepForTwo(key string, observation model.Observation, at time.Time) bool {
+	return k.last.CompareAndSwap(nil, &entry{Result: Result{Observation: observation, At: at}, key: key, uses: 2})
+}
+
+// KeepLeft stores the records as an action has left them, for all passes of the next time. at is when the records were
+// read on which the action was based. It does nothing if the records were outdated after the mark.
+func (k *Kept) KeepLeft(mark Mark, key string, observation model.Observation, at time.Time, left *Left) {
+	k.keepUntil(at.Add(keptFor), mark, &entry{Result: Result{Observation: observation, At: at, Left: left}, key: key})
+}
+
+// keepUntil stores a result until a time. A result that no pass uses must not fill the memory of the process.
+func (k *Kept) keepUntil(end time.Time, mark Mark, result *entry) {
+	left := time.Until(end)
+	if mark.last == nil || left <= 0 || !k.last.CompareAndSwap(mark.last, result) {
+		return
+	}
+	time.AfterFunc(left, func() { k.last.CompareAndSwap(result, &entry{}) })
+}
+
+// Take returns the last result for the current pass over a release. It drops the result with its last use.
+// [Result.Permits] reports whether a decision may use it.
+func (k *Kept) Take(key string, release *addonsv1.HelmOpRelease) (*Result, bool) {
+	last := k.last.Load()
+	if last == nil || last.key == "" {
+		return nil, false
+	}
+	if last.uses > 0 {
+		next := &entry{}
+		if last.uses > 1 {
+			*next = *last
+			next.uses--
+		}
+		if !k.last.CompareAndSwap(last, next) {
+			return nil, false // Outdated in the meantime.
+		}
+	}
+	return &last.Result, last.key == key && last.isCurrent() && last.Left.isOf(release)
+}
+
+func (e *entry) isCurrent() bool { return time.Since(e.At) < keptFor }
+
+// isOf reports whether a release is still as it was for the action. A user asks for a look at a release by a change of
+// its metadata, for example with a retry request.
+func (l *Left) isOf(release *addonsv1.HelmOpRelease) bool {
+	return l == nil || l.generation == release.Generation && maps.Equal(l.labels, release.Labels) &&
+		maps.Equal(l.annotations, release.Annotations)
+}
+
+// Outdate drops the result, because the records will change or may have changed.
+func (k *Kept) Outdate() Mark {
+	next := &entry{}
+	k.last.Store(next)
+	return Mark{next}
+}
+
+// Permits reports whether a decision may be based on the result. Only the decision to do nothing may be based on it, and
+// only without drift correction. A waiting release needs the current state to end its wait. The correction of drift
+// needs the currently deployed revision.
+func (*Result) Permits(decision decide.Decision, policy model.Policy) bool {
+	return decision.Action == model.ActionNone && !policy.CorrectDrift
+}

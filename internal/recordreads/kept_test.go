@@ -1,0 +1,131 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package recordreads
+
+import (
+	"cmp"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// noRelease is a release whose content does not matter.
+var noRelease = &addonsv1.HelmOpRelease{}
+
+// TestFirstReadIsUsedInTwoPasses checks that one more pass uses the result of the first read, unless the result may be
+// outdated.
+func TestFirstReadIsUsedInTwoPasses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		between func(*Kept)
+		key     string
+		// want is true for each of the two later passes that needs no read.
+		want [2]bool
+	}{
+		"a moment later":         {between: func(*Kept) {}, want: [2]bool{true, false}},
+		"too late":               {between: func(*Kept) { <-time.After(keptFor) }},
+		"after an action":        {between: func(k *Kept) { k.Outdate() }},
+		"of a re-created object": {between: func(k *Kept) { k.last.Store(nil) }, want: [2]bool{false, true}},
+		"as another user":        {between: func(*Kept) {}, key: "well a, as x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, records, key := newFixture(t), &Kept{}, "well a"
+				pass := func() (remembered bool) {
+					if _, remembered = records.Take(key, noRelease); !remembered {
+						if _, done, err := f.observe("well", "a"); !done || err != nil {
+							t.Fatal(done, err)
+						}
+						records.KeepFirst(key, model.Observation{})
+					}
+					return remembered
+				}
+				if pass() {
+					t.Error("it is remembered before it was read")
+				}
+				tc.between(records)
+				key = cmp.Or(tc.key, key)
+				if got := [2]bool{pass(), pass()}; got != tc.want {
+					t.Errorf("remembered %v, want %v", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// TestActionLeavesItsRecords checks that all passes of the next minute know the records after an action, unless
+// something else may have changed them. Then they are dropped.
+func TestActionLeavesItsRecords(t *testing.T) {
+	for name, tc := range map[string]struct {
+		during, between func(*Kept)
+		change          func(*addonsv1.HelmOpRelease)
+		// wait is the time between the read before the action and the passes.
+		wait time.Duration
+		want bool
+	}{
+		"soon":                   {wait: time.Second, want: true},
+		"too late":               {wait: keptFor},
+		"changed by another one": {during: func(k *Kept) { k.Outdate() }},
+		"changed later":          {between: func(k *Kept) { k.Outdate() }},
+		"of another spec":        {change: func(r *addonsv1.HelmOpRelease) { r.Generation++ }},
+		"a user annotates it":    {change: func(r *addonsv1.HelmOpRelease) { r.Annotations["a"] = "2" }},
+		"a user labels it":       {change: func(r *addonsv1.HelmOpRelease) { r.Labels = map[string]string{"a": "1"} }},
+		"its status is written":  {change: func(r *addonsv1.HelmOpRelease) { r.ResourceVersion = "2" }, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": "1"}}}
+				records, at := &Kept{}, time.Now()
+				mark := records.Outdate()
+				if tc.during != nil {
+					tc.during(records)
+				}
+				records.KeepLeft(mark, "key", model.Observation{}, at, LeftFor(release, nil))
+				if tc.between != nil {
+					tc.between(records)
+				}
+				if tc.change != nil {
+					tc.change(release)
+				}
+				<-time.After(tc.wait)
+				for range 3 {
+					result, ok := records.Take("key", release)
+					if ok != tc.want {
+						t.Fatalf("known without a read: %t", ok)
+					}
+					if ok && (!result.Permits(decide.Decision{Action: model.ActionNone}, model.Policy{}) ||
+						result.Permits(decide.Decision{Action: model.ActionUpgrade}, model.Policy{})) {
+						t.Error("an action is based on the records, or no pass may use them")
+					}
+				}
+				<-time.After(keptFor)
+				synctest.Wait()
+				if records.last.Load().key != "" {
+					t.Error("the records are kept")
+				}
+			})
+		})
+	}
+}
+
+// TestResultPermitsOnlyToDoNothing checks the decisions that may be based on a first read.
+func TestResultPermitsOnlyToDoNothing(t *testing.T) {
+	t.Parallel()
+	for action, want := range map[model.Action]bool{
+		model.ActionNone: true, model.ActionWait: false, model.ActionStall: false, model.ActionUpgrade: false,
+		model.ActionRefuse: false,
+	} {
+		if got := (&Result{}).Permits(decide.Decision{Action: action}, model.Policy{}); got != want {
+			t.Errorf("%s: %v, want %v", action, got, want)
+		}
+		if (&Result{}).Permits(decide.Decision{Action: action}, model.Policy{CorrectDrift: true}) {
+			t.Errorf("%s, and drift is corrected by it", action)
+		}
+	}
+}
