@@ -74,6 +74,7 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 	done, ok := r.slot(p)
 	if !ok {
 		p.trace.Wait(tracing.SpanWaitForSlot, p.trace.Now())
+		r.keepForAction(p)
 		if wait := r.silentWait(p); wait > 0 {
 			p.leavesStatus = true
 			return ctrl.Result{RequeueAfter: wait}, nil
@@ -241,6 +242,7 @@ func (r *Reconciler) pullChart(ctx context.Context,
 	pulled, err = r.charts.Pull(ctx, release, p.helmOp, r.slots.IsGranted(client.ObjectKeyFromObject(release)))
 	if isFetching(err) {
 		p.trace.Wait(tracing.SpanPull, began)
+		r.keepForAction(p)
 	} else {
 		p.trace.Step(tracing.SpanPull, began)
 	}

@@ -51,6 +51,13 @@ func isAsLeft(left *recordreads.Left, snapshot *objectwatch.Snapshot) bool {
 	return true
 }
 
+// keepForAction keeps the records that a pass has read, for the pass that follows when the chart is there or a slot is
+// free.
+func (r *Reconciler) keepForAction(p *releasePass) {
+	r.memoryOf(p.release).Records.KeepForAction(p.mark, recordreads.KeyOf(p.release, p.target, p.desired), p.observation,
+		p.readAt)
+}
+
 // keepLeft keeps the records as an action has left them, for the passes that follow because the objects become healthy.
 // Watches of the records follow drift: such a pass may follow because another program has written a record.
 func (r *Reconciler) keepLeft(p *releasePass, result helmclient.Result) {

@@ -4,17 +4,98 @@
 package helmoprelease
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 )
+
+// countedReads is an engine that counts reads of records. There are no records.
+type countedReads struct {
+	Engine
+	reads int
+}
+
+func (e *countedReads) Observe(context.Context, model.Target, string, string) (model.Observation, error) {
+	e.reads++
+	return model.Observation{}, nil
+}
+
+// waitBench is a release that is not installed yet. The rendering of its values fails, so its report shows that an
+// action began.
+type waitBench struct {
+	*upgradeBench
+	engine countedReads
+}
+
+func newWaitBench(t *testing.T) *waitBench {
+	t.Helper()
+	b := &waitBench{upgradeBench: newActBench(t, `a: {{ fail "rendered" }}`)}
+	b.r.engine, b.r.reads = &b.engine, recordreads.New(1, clusterlink.New(clusterlink.Options{}))
+	return b
+}
+
+// pass makes the part of a pass from the read of the records. It checks the number of reads so far.
+func (b *waitBench) pass(what string, reads int) {
+	b.Helper()
+	act := func(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+		return end(b.r.act(ctx, p, p.decision))
+	}
+	_, err := run(b.Context(), b.newPass(), b.r.observeRecords, b.r.assess, act)
+	b.r.slots.Settle(client.ObjectKeyFromObject(b.Release))
+	if err != nil || b.engine.reads != reads {
+		b.Errorf("%s: %d reads, want %d, %v", what, b.engine.reads, reads, err)
+	}
+}
+
+// TestWaitForSlotNeedsNoSecondRead checks that a release that waited for a slot for a moment is not read again before
+// its action.
+func TestWaitForSlotNeedsNoSecondRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newWaitBench(t)
+		done := b.takeSlot()
+		b.pass("no slot is free", 1)
+		b.pass("no slot is free yet", 1)
+		<-time.After(time.Minute)
+		b.pass("the wait is long", 2)
+		b.r.outdateRecords(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.Release)})
+		b.pass("the records have changed", 3)
+		b.Release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "now"}
+		b.pass("a user requests a retry", 4)
+		b.Release.Annotations = nil
+		done()
+		b.pass("a slot is free", 4)
+		if !strings.Contains(b.Release.Status.LastError, "rendered") {
+			t.Errorf("the action did not begin: %+v", b.Release.Status.Conditions)
+		}
+	})
+}
+
+// TestFetchNeedsNoSecondRead checks that a release that waited for its chart for a moment is not read again.
+func TestFetchNeedsNoSecondRead(t *testing.T) {
+	t.Parallel()
+	b := newWaitBench(t)
+	b.parse(false)
+	b.pass("the chart is not parsed", 1)
+	b.parse(true)
+	b.pass("the chart is there", 1)
+	if !strings.Contains(b.Release.Status.LastError, "rendered") {
+		t.Errorf("the action did not begin: %+v", b.Release.Status.Conditions)
+	}
+}
 
 // TestChangedObjectsOutdateRecords checks what the watches must show so that a pass may use the records as the last
 // action has left them.

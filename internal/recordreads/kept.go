@@ -14,13 +14,20 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// keptFor is how long later passes may use a result. With thousands of releases, these passes are late.
-const keptFor = time.Minute
+const (
+	// keptFor is how long later passes may use a result. With thousands of releases, these passes are late.
+	keptFor = time.Minute
+
+	// keptForAction is how long an action may be based on a result. The engine lists the records again for an action
+	// that begins later.
+	keptForAction = 5 * time.Second
+)
 
 // Kept is what is known about the records of a release without another read. It has one of these results:
 //
 //   - The first read after a start of the manager. A manager that starts reconciles each release twice: once before its
 //     watches have the objects, and once after.
+//   - The read of a pass that then waited for its chart or for a slot, for the pass that acts.
 //   - The records as an action has left them, for the passes that follow because the objects become healthy.
 //
 // The zero value is for a release without a read. A Kept is safe for concurrent use.
@@ -43,6 +50,9 @@ type Result struct {
 
 	// At is when the records were read. An action may have changed them since then.
 	At time.Time
+
+	// forAction is true if an action may be based on the result.
+	forAction bool
 
 	// Left is what an action has left; nil for the result of a read.
 	Left *Left
@@ -82,6 +92,13 @@ func (k *Kept) keepForTwo(key string, observation model.Observation, at time.Tim
 	return k.last.CompareAndSwap(nil, &entry{Result: Result{Observation: observation, At: at}, key: key, uses: 2})
 }
 
+// KeepForAction stores the result of a read at a time for the next pass, which may act on it. It does nothing if the
+// records were outdated after the mark.
+func (k *Kept) KeepForAction(mark Mark, key string, observation model.Observation, at time.Time) {
+	k.keepUntil(at.Add(keptForAction), mark,
+		&entry{Result: Result{Observation: observation, At: at, forAction: true}, key: key, uses: 1})
+}
+
 // KeepLeft stores the records as an action has left them, for all passes of the next time. at is when the records were
 // read on which the action was based. It does nothing if the records were outdated after the mark.
 func (k *Kept) KeepLeft(mark Mark, key string, observation model.Observation, at time.Time, left *Left) {
@@ -117,7 +134,10 @@ func (k *Kept) Take(key string, release *addonsv1.HelmOpRelease) (*Result, bool)
 	return &last.Result, last.key == key && last.isCurrent() && last.Left.isOf(release)
 }
 
-func (e *entry) isCurrent() bool { return time.Since(e.At) < keptFor }
+func (e *entry) isCurrent() bool {
+	age := time.Since(e.At)
+	return age < keptForAction || age < keptFor && !e.forAction
+}
 
 // isOf reports whether a release is still as it was for the action. A user asks for a look at a release by a change of
 // its metadata, for example with a retry request.
@@ -133,9 +153,17 @@ func (k *Kept) Outdate() Mark {
 	return Mark{next}
 }
 
-// Permits reports whether a decision may be based on the result. Only the decision to do nothing may be based on it, and
-// only without drift correction. A waiting release needs the current state to end its wait. The correction of drift
-// needs the currently deployed revision.
-func (*Result) Permits(decision decide.Decision, policy model.Policy) bool {
-	return decision.Action == model.ActionNone && !policy.CorrectDrift
+// Permits reports whether a decision may be based on the result. Most results permit only to do nothing, and this only
+// without drift correction. A waiting release needs the current state to end its wait. The correction of drift needs
+// the currently deployed revision. A result for an action also permits to install and to upgrade: such an action checks
+// the records on which it is based by the preconditions of its writes.
+func (r *Result) Permits(decision decide.Decision, policy model.Policy) bool {
+	switch decision.Action {
+	case model.ActionNone:
+		return !policy.CorrectDrift
+	case model.ActionInstall, model.ActionUpgrade:
+		return r.forAction && decision.Recovery == decide.RecoverNothing
+	default:
+		return false
+	}
 }

@@ -59,6 +59,59 @@ func TestFirstReadIsUsedInTwoPasses(t *testing.T) {
 	}
 }
 
+// TestWaitingPassKeepsItsRead checks that the pass after a wait for a slot uses the read of the pass before, once and
+// not for long.
+func TestWaitingPassKeepsItsRead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		// outdate happens between the read and the wait, between after it.
+		outdate, between func(*Kept)
+		want             bool
+	}{
+		"a moment later":         {want: true},
+		"too late":               {between: func(*Kept) { <-time.After(keptForAction - time.Second) }},
+		"changed before":         {outdate: func(k *Kept) { k.Outdate() }},
+		"changed after the wait": {between: func(k *Kept) { k.Outdate() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				records, at := &Kept{}, time.Now()
+				mark := records.Outdate()
+				<-time.After(time.Second)
+				if tc.outdate != nil {
+					tc.outdate(records)
+				}
+				records.KeepForAction(mark, "key", model.Observation{}, at)
+				if tc.between != nil {
+					tc.between(records)
+				}
+				result, ok := records.Take("key", noRelease)
+				if ok != tc.want {
+					t.Fatalf("known without a read: %t", ok)
+				}
+				if _, again := records.Take("key", noRelease); again {
+					t.Error("a second pass uses the read")
+				}
+				if !ok {
+					return
+				}
+				for _, action := range []model.Action{model.ActionNone, model.ActionInstall, model.ActionUpgrade} {
+					if !result.Permits(decide.Decision{Action: action}, model.Policy{}) {
+						t.Errorf("%s is not permitted", action)
+					}
+				}
+				for _, decision := range []decide.Decision{
+					{Action: model.ActionRollback}, {Action: model.ActionAdopt}, {Action: model.ActionUninstall},
+					{Action: model.ActionInstall, Recovery: decide.RecoverReplace}, {Action: model.ActionWait},
+				} {
+					if result.Permits(decision, model.Policy{}) {
+						t.Errorf("%+v is permitted", decision)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestActionLeavesItsRecords checks that all passes of the next minute know the records after an action, unless
 // something else may have changed them. Then they are dropped.
 func TestActionLeavesItsRecords(t *testing.T) {
