@@ -60,6 +60,9 @@ func (m *migration) handBackItem(ctx context.Context, item *migrate.Item) error 
 		m.Note("%s: its migration has not begun", item.Title())
 		return nil
 	}
+	if err := m.checkUndeleted(ctx, item); err != nil {
+		return err
+	}
 	if _, err := m.returnable(ctx, item); err != nil {
 		return err
 	}
@@ -113,6 +116,27 @@ func (m *migration) begun(ctx context.Context, item *migrate.Item) ([]migrate.Ob
 		}
 	}
 	return begun, nil
+}
+
+// checkUndeleted returns an error if a user deletes an object of an item whose migration has begun: its tool would
+// uninstall the releases of the object as soon as the object is resumed.
+func (m *migration) checkUndeleted(ctx context.Context, item *migrate.Item) error {
+	refs := item.From
+	if _, ok := m.tool.(caaph); ok {
+		refs = objectsOf(item)
+	}
+	for _, ref := range refs {
+		object := &unstructured.Unstructured{}
+		found, err := exists(ctx, m.client, ref, object)
+		if err != nil {
+			return err
+		}
+		if found && object.GetDeletionTimestamp() != nil && stepOf(object) != "" {
+			return fmt.Errorf("%s is being deleted, so that its tool would uninstall its release; remove the finalizers of "+
+				"the object, which keeps the release, and repeat the command", ref)
+		}
+	}
+	return nil
 }
 
 // returnable returns the HelmOp that --undo deletes; nil if there is none. It returns an error if the HelmOp has
