@@ -79,11 +79,19 @@ func (m *migration) finish(ctx context.Context, item *migrate.Item, helmOp *addo
 	return nil
 }
 
-// checkHelmOp returns an error if the HelmOp of an item was not created for the item or is being deleted. It is called
-// before the other tool is paused.
+// checkHelmOp returns an error if the HelmOp of an item was not created for the item or is being deleted, or if the API
+// server would not store the new HelmOp. It is called before the other tool is paused.
 func (m *migration) checkHelmOp(ctx context.Context, item *migrate.Item) error {
-	_, err := m.usable(ctx, item)
-	return err
+	existing, err := m.usable(ctx, item)
+	if err != nil || existing != nil {
+		return err
+	}
+	err = m.client.Create(ctx, m.generated(item), client.DryRunAll, client.FieldOwner(kube.SpecFieldManager))
+	if err != nil {
+		return fmt.Errorf("not migrated: the HelmOp cannot be created; correct the object, or create the HelmOp that "+
+			"-o yaml prints with a corrected spec: %w", kube.Explain(err))
+	}
+	return nil
 }
 
 // usable returns the HelmOp of an item; nil if there is none. It returns an error for a HelmOp that is being deleted.

@@ -106,6 +106,8 @@ type world struct {
 	// isIdle is true if HelmOp adopts nothing. idleFor is a HelmOp that adopts nothing.
 	isIdle  bool
 	idleFor string
+	// creationFails is the error of each dry run of a creation.
+	creationFails error
 	// deletionFails is the error of each deletion of an object.
 	deletionFails error
 	// afterDelete is called after each deletion of an object.
@@ -199,6 +201,12 @@ func (w *world) watch(ctx context.Context, c client.WithWatch, list client.Objec
 func (w *world) create(ctx context.Context, c client.WithWatch, object client.Object,
 	opts ...client.CreateOption,
 ) error {
+	if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0 {
+		if w.creationFails != nil {
+			return w.creationFails
+		}
+		return c.Create(ctx, object, opts...)
+	}
 	return w.write("create", object, func() error {
 		if err := c.Create(ctx, object, opts...); err != nil {
 			return err
@@ -535,6 +543,21 @@ func TestHelmOpVanishes(t *testing.T) {
 				t.Errorf("writes: %v", w.writes)
 			}
 		})
+	}
+}
+
+// TestRefusedHelmOp has a HelmOp that the API server does not store, for example because of a long timeout. The command
+// does not pause the other tool.
+func TestRefusedHelmOp(t *testing.T) {
+	for from, objects := range map[string]string{"caaph": caaphObjects, "flux": fluxObjects} {
+		w := newWorld(t, from, objects)
+		w.creationFails = errors.New("timeout must be at most 1h")
+		if err := w.handOver(t.Context(), w.plan()); !errors.Is(err, w.creationFails) {
+			t.Errorf("error: %v", err)
+		}
+		if len(w.writes) > 0 {
+			t.Errorf("writes: %v", w.writes)
+		}
 	}
 }
 
