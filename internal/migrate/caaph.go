@@ -272,11 +272,12 @@ func (i *Item) setCAAPHOptions(o *caaphOptions) {
 }
 
 func (i *Item) setCAAPHUpgrade(o *caaphOptions) {
-	switch {
-	case o.Upgrade.ResetThenReuseValues:
-		upgrade(i.HelmOp).ValuesPolicy = addonsv1.ValuesPolicyResetThenReuse
+	switch { // If several options are set, Helm uses the first one.
+	case o.Upgrade.ResetValues:
 	case o.Upgrade.ReuseValues:
 		upgrade(i.HelmOp).ValuesPolicy = addonsv1.ValuesPolicyReuse
+	case o.Upgrade.ResetThenReuseValues:
+		upgrade(i.HelmOp).ValuesPolicy = addonsv1.ValuesPolicyResetThenReuse
 	}
 	if o.Upgrade.Force {
 		upgrade(i.HelmOp).Force = ptr.To(true)

@@ -245,6 +245,22 @@ valuesTemplate: "now: {{ now }}"
 	}
 }
 
+// TestCAAPHValuesPolicy checks which option takes precedence if several are set.
+func TestCAAPHValuesPolicy(t *testing.T) {
+	for options, want := range map[string]addonsv1.ValuesPolicy{
+		"resetValues: true":          "",
+		"reuseValues: true":          addonsv1.ValuesPolicyReuse,
+		"resetThenReuseValues: true": addonsv1.ValuesPolicyResetThenReuse,
+		"resetValues: true, reuseValues: true, resetThenReuseValues: true": "",
+		"reuseValues: true, resetThenReuseValues: true":                    addonsv1.ValuesPolicyReuse,
+	} {
+		item := FromCAAPH(parse(t, proxy("  options: {upgrade: {maxHistory: 3, "+options+"}}")), nil).Items[0]
+		if got := item.HelmOp.Spec.Upgrade.ValuesPolicy; got != want {
+			t.Errorf("%s: %q, want %q", options, got, want)
+		}
+	}
+}
+
 func TestGeneratedNamesAreMarks(t *testing.T) {
 	plan := FromCAAPH(parse(t, proxy("")), append(parse(t, releaseProxy("two", "tigera-operator-2", "deployed")),
 		parse(t, releaseProxy("one", "tigera-operator-1", "deployed"))...))
