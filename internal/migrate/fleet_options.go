@@ -99,6 +99,9 @@ func (i *Item) setFleetOptions(from *fleetHelmOp) {
 	}
 	spec.DriftDetection.Ignore = i.fleetIgnoreRules("spec.diff", options)
 	install(i.HelmOp).CreateNamespace = options.CreateNamespace
+	if options.CreateNamespace == nil && options.ServiceAccount != "" {
+		install(i.HelmOp).CreateNamespace = ptr.To(true) // With a ServiceAccount, the default of HelmOp is false.
+	}
 	install(i.HelmOp).NamespaceMetadata = namespaceMetadata(from)
 	if options.KeepResources && !IsKeptByMigration(&from.ObjectMeta) {
 		spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan

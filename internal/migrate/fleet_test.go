@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -118,6 +119,22 @@ const keepCRDs = "spec.deleteCRDResources: Fleet keeps CustomResourceDefinitions
 
 const textStaysText = "spec.helm.values: HelmOp keeps text from a Cluster as text, and Fleet reads the result as " +
 	"YAML: the label 1.10 is the number 1.1 in Fleet; use fromYaml where the preview shows such a difference"
+
+// TestFleetNamespace checks whether HelmOp creates the namespace of a release in a new Cluster.
+func TestFleetNamespace(t *testing.T) {
+	for lines, want := range map[string]*bool{
+		"serviceAccount: deployer":                           ptr.To(true),
+		"serviceAccount: deployer\n  createNamespace: false": ptr.To(false),
+		"createNamespace: true":                              ptr.To(true),
+		"keepResources: true":                                nil,
+	} {
+		spec := "  helm: {repo: \"oci://registry.example/charts/app\", version: 1.2.3}\n  " + lines
+		plan := fleetPlan(t, []string{fleetObject("app", spec)}, []string{fleetDeployed("app", "one")})
+		if diff := cmp.Diff(want, plan.Items[0].HelmOp.Spec.Install.CreateNamespace); diff != "" {
+			t.Errorf("%s: %s", lines, diff)
+		}
+	}
+}
 
 func TestFromFleet(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -231,6 +231,8 @@ func (i *Item) setFluxInstall(release *helmRelease) {
 	to.DisableSchemaValidation = set(from.DisableSchemaValidation)
 	if !from.CreateNamespace {
 		to.CreateNamespace = ptr.To(false)
+	} else if release.Spec.ServiceAccountName != "" {
+		to.CreateNamespace = ptr.To(true) // With a ServiceAccount, the default of HelmOp is false.
 	}
 	to.CRDs = from.CRDs
 	if from.SkipCRDs {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -341,6 +342,22 @@ func TestFluxWaits(t *testing.T) {
 		}
 		if got := strings.Join(gaps(item), "\n"); got != test.gap {
 			t.Errorf("%s: gaps %s", lines, got)
+		}
+	}
+}
+
+// TestFluxNamespace checks whether HelmOp creates the namespace of a release in a new Cluster.
+func TestFluxNamespace(t *testing.T) {
+	for lines, want := range map[string]*bool{
+		"install: {createNamespace: true}":                                   nil,
+		"install: {createNamespace: false}":                                  ptr.To(false),
+		"install: {createNamespace: true}\n  serviceAccountName: installer":  ptr.To(true),
+		"install: {createNamespace: false}\n  serviceAccountName: installer": ptr.To(false),
+	} {
+		release := fluxRelease("app", "one", "  chartRef: {kind: OCIRepository, name: charts}\n  "+lines)
+		got := fromFlux(t, parse(t, release)).Items[0].HelmOp.Spec.Install.CreateNamespace
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", lines, diff)
 		}
 	}
 }
