@@ -339,6 +339,7 @@ func (r *fluxReader) item(object *unstructured.Unstructured) (Item, []fluxDepend
 	item.setFluxValues(r, release, cluster)
 	item.setFluxOptions(release)
 	item.setFluxPostRender(release)
+	item.checkTemplates("spec.values")
 	item.blockManaged(withoutOwnLabels(release))
 	if release.Spec.Suspend && release.Annotations[addonsv1.MigrationAnnotation] == "" {
 		item.block("spec.suspend", "the object is suspended; resume it, so that its release is up to date when "+

@@ -378,6 +378,11 @@ func otherRecords(namespace string) string {
 		`see docs/migration.md`
 }
 
+// keyLikeTemplate is the gap of a release with a key that HelmOp would read as a template.
+const keyLikeTemplate = `!spec.values: HelmOp cannot read the template, spec.values["{{ a }}"]: a key is not a ` +
+	`template; use spec.valuesTemplate for keys that depend on the Cluster; see docs/templates.md, and correct the ` +
+	`template`
+
 func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
 	ref := "  chartRef: {kind: OCIRepository, name: charts}"
 	for name, test := range map[string]struct{ release, want string }{
@@ -387,6 +392,7 @@ func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
 			`!spec.kubeConfig: the Secret "one" is not the kubeconfig of a Cluster of namespace "fleet"`},
 		"a source that is not for charts": {fluxRelease("app", "one", "  chartRef: {kind: Bucket, name: charts}"),
 			"!spec.chartRef: Bucket fleet/charts cannot be read, or is not a source of Helm charts that HelmOp can use"},
+		"a key like a template": {fluxRelease("app", "one", ref+"\n  values: {\"{{ a }}\": b}"), keyLikeTemplate},
 		"signed by anyone": {fluxRelease("app", "one", "  chart: {spec: {chart: app, version: 1.2.3, sourceRef: {"+
 			"kind: HelmRepository, name: repository}, verify: {provider: cosign}}}"),
 			"!spec.chart.spec.verify: it accepts every signer, and HelmOp requires identities; set secretRef, or use an " +
