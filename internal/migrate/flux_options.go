@@ -4,6 +4,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -249,7 +250,8 @@ func (i *Item) setFluxUpgrade(release *helmRelease) {
 	to.DisableHooks = set(from.DisableHooks)
 	to.DisableOpenAPIValidation = set(from.DisableOpenAPIValidation)
 	to.DisableSchemaValidation = set(from.DisableSchemaValidation)
-	to.Force, to.CleanupOnFail, to.CRDs = set(from.Force), set(from.CleanupOnFail), from.CRDs
+	to.Force, to.CleanupOnFail = set(from.Force), set(from.CleanupOnFail)
+	to.CRDs = cmp.Or(from.CRDs, addonsv1.CRDPolicySkip) // This is the default of Flux.
 	to.MaxHistory = release.Spec.MaxHistory
 	if to.MaxHistory == nil {
 		to.MaxHistory = ptr.To[int32](fluxMaxHistory)

@@ -97,7 +97,7 @@ source:
   verify:
     provider: cosign
     identities: [{issuerRegExp: ".*(?:^https://issuer.example$).*", subjectRegExp: ".*(?:example).*"}]
-upgrade: {maxHistory: 5}
+upgrade: {maxHistory: 5, crds: Skip}
 `},
 		},
 		"values, options, dependencies": {
@@ -112,7 +112,7 @@ upgrade: {maxHistory: 5}
   - {kind: Secret, name: second, valuesKey: password, targetPath: a.b, literal: true}
   - {kind: ConfigMap, name: third, optional: true}
   install: {crds: CreateReplace, createNamespace: true, remediation: {retries: 3}}
-  upgrade: {crds: Skip, force: true, preserveValues: true, remediation: {retries: -1}}
+  upgrade: {crds: Create, force: true, preserveValues: true, remediation: {retries: -1}}
   uninstall: {deletionPropagation: orphan, keepHistory: true}
   driftDetection: {mode: enabled, ignore: [{paths: [/spec/replicas], target: {kind: Deployment}}]}
   test: {enable: true, ignoreFailures: true}
@@ -153,7 +153,7 @@ source: {url: oci://registry.example/charts/app, interval: 10m, ref: {tag: 1.2.3
 test: {mode: Enabled, ignoreFailures: true, timeout: 3m}
 uninstall: {deletionPropagation: Orphan, keepHistory: true, timeout: 3m}
 upgrade:
-  crds: Skip
+  crds: Create
   force: true
   maxHistory: 2
   remediation: {retries: -1, strategy: Rollback}
@@ -184,7 +184,7 @@ source:
   interval: 10m
   ref: {tag: 1.2.3}
   verify: {provider: cosign, secretRef: {name: keys}}
-upgrade: {maxHistory: 5}
+upgrade: {maxHistory: 5, crds: Skip}
 `},
 		},
 		"dependencies for the same Cluster": {
@@ -232,7 +232,7 @@ source:
   verify:
     provider: cosign
     identities: [{issuerRegExp: ".*(?:^https://issuer.example$).*", subjectRegExp: ".*(?:example).*"}]
-upgrade: {maxHistory: 5}
+upgrade: {maxHistory: 5, crds: Skip}
 valuesFrom: [{kind: ConfigMap, name: "{{ .ClusterName }}-values"}]
 `},
 			gaps: map[string][]string{"cilium": {
