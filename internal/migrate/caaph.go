@@ -143,8 +143,7 @@ func fromHelmChartProxy(object *unstructured.Unstructured, releases []*unstructu
 	item.setCAAPHOptions(&proxy.Spec.Options)
 	item.checkTemplates("spec.valuesTemplate")
 	item.blockManaged(&proxy.ObjectMeta)
-	_, isPaused := proxy.Annotations[clusterv1.PausedAnnotation]
-	if isPaused && proxy.Annotations[addonsv1.MigrationAnnotation] == "" {
+	if isPausedByUser(&proxy.ObjectMeta) {
 		item.block("metadata", "the annotation %s pauses the object; remove the annotation, so that its releases are up to "+
 			"date when HelmOp adopts them", clusterv1.PausedAnnotation)
 	}
@@ -157,6 +156,12 @@ func fromHelmChartProxy(object *unstructured.Unstructured, releases []*unstructu
 		item.block("metadata", "the object is being deleted, and CAAPH uninstalls its releases")
 	}
 	return item
+}
+
+// isPausedByUser reports whether an object is paused, but not by a migration that has begun.
+func isPausedByUser(meta *metav1.ObjectMeta) bool {
+	_, isPaused := meta.Annotations[clusterv1.PausedAnnotation]
+	return isPaused && meta.Annotations[addonsv1.MigrationAnnotation] == ""
 }
 
 // addProxies adds the releases of a HelmChartProxy, and returns when the newest HelmReleaseProxy was created.
@@ -180,6 +185,9 @@ func (i *Item) addProxies(chart *helmChartProxy, releases []*unstructured.Unstru
 			i.block(where, "it is being deleted, and CAAPH uninstalls its release")
 		case proxy.Spec.ReleaseName == "":
 			i.block(where, "it has no release yet; wait until CAAPH has installed the release")
+		case isPausedByUser(&proxy.ObjectMeta):
+			i.block(where, "the annotation %s pauses the object; remove the annotation, so that its release is up to date "+
+				"when HelmOp adopts it", clusterv1.PausedAnnotation)
 		case proxy.Status.Status != "deployed":
 			i.gap(where, "its release is %s: HelmOp cannot adopt it without a new Helm revision",
 				nonEmpty(proxy.Status.Status, "unknown"))

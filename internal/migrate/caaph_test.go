@@ -321,6 +321,23 @@ func TestManagedObjectsAreNotMigrated(t *testing.T) {
 	}
 }
 
+// TestPausedHelmReleaseProxy has a release that a user has paused. --undo would end this pause.
+func TestPausedHelmReleaseProxy(t *testing.T) {
+	release := parse(t, releaseProxy("one", "calico", "deployed"))
+	release[0].SetAnnotations(map[string]string{"cluster.x-k8s.io/paused": ""})
+	want := []string{"!HelmReleaseProxy tigera-operator-one-x2x4z of Cluster one: the annotation cluster.x-k8s.io/paused" +
+		" pauses the object; remove the annotation, so that its release is up to date when HelmOp adopts it"}
+	chart := parse(t, proxy("  releaseName: calico"))
+	if diff := cmp.Diff(want, gaps(&FromCAAPH(chart, release).Items[0])); diff != "" {
+		t.Error(diff)
+	}
+	release[0].SetAnnotations(map[string]string{"cluster.x-k8s.io/paused": "true",
+		addonsv1.MigrationAnnotation: "Paused calico"})
+	if got := gaps(&FromCAAPH(chart, release).Items[0]); len(got) > 0 {
+		t.Errorf("gaps: %v", got)
+	}
+}
+
 func TestChartRepository(t *testing.T) {
 	text := strings.Replace(proxy("  releaseName: calico"), "oci://registry.example/charts/",
 		"https://docs.tigera.io/calico/charts", 1)
