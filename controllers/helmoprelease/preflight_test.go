@@ -144,8 +144,8 @@ func TestHasImages(t *testing.T) {
 	}
 }
 
-// TestImagesOfHooks checks that a release does not wait for the images of hooks and tests that HelmOp does not run, also
-// if HelmOp runs them no longer.
+// TestImagesOfHooks checks that a release does not wait for the images of hooks and tests that HelmOp does not run,
+// also if HelmOp runs them no longer.
 func TestImagesOfHooks(t *testing.T) {
 	t.Parallel()
 	disabled := model.Options{Install: model.InstallOptions{DisableHooks: true},
