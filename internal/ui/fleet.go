@@ -24,7 +24,7 @@ const (
 	// that its computation took. So changes cost at most a tenth of a CPU, however many pages are open.
 	fleetRest = 10
 
-	// fleetKept is how long a fleet that nobody looks at stays in memory. It would hold old versions of all objects.
+	// fleetKept is how long a fleet stays in memory after the last request for it. It holds old versions of all objects.
 	fleetKept = time.Minute
 )
 

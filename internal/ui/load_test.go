@@ -59,7 +59,7 @@ func TestChangesCostLittle(t *testing.T) {
 	}
 }
 
-// A fleet that nobody looks at is dropped: it holds old versions of all objects.
+// A fleet is dropped some time after the last request for it: it holds old versions of all objects.
 func TestUnusedFleetIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

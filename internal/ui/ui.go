@@ -101,7 +101,7 @@ type server struct {
 	mutex  sync.Mutex
 	cached *fleet
 	due    time.Time
-	// forget drops the fleet when nobody looks at it any more.
+	// forget drops the fleet some time after the last request for it.
 	forget *time.Timer
 }
 
