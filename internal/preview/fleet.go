@@ -7,20 +7,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
@@ -50,6 +56,7 @@ func (p *Previewer) Selected(ctx context.Context, helmOp *addonsv1.HelmOp,
 	var keys []client.ObjectKey
 	for i := range list.Items {
 		cluster := &list.Items[i]
+		p.reads.add(cluster)
 		if !selector.Matches(cluster) || cluster.GetDeletionTimestamp() != nil ||
 			apiutil.ShardTitle(cluster) != apiutil.ShardTitle(helmOp) || matches != nil && !matches(cluster) {
 			continue
@@ -59,7 +66,6 @@ func (p *Previewer) Selected(ctx context.Context, helmOp *addonsv1.HelmOp,
 			return nil, err
 		}
 		if isSelected {
-			p.reads.add(cluster)
 			keys = append(keys, client.ObjectKeyFromObject(cluster))
 		}
 	}
@@ -69,26 +75,53 @@ func (p *Previewer) Selected(ctx context.Context, helmOp *addonsv1.HelmOp,
 
 // Clusters previews a HelmOp in several Clusters at the same time. If a Cluster cannot be previewed, its result says
 // why, and the others continue. key is the key for the digests that replace secrets. With nil, secrets are shown.
+//
+// Among the Clusters that have a release of the HelmOp but are not selected, others chooses the Clusters to add: the
+// manager would uninstall these releases. With nil, no Cluster is added.
 func (p *Previewer) Clusters(ctx context.Context, helmOp *addonsv1.HelmOp, clusters []client.ObjectKey,
-	key []byte,
+	others func(*unstructured.Unstructured) bool, key []byte,
 ) ([]Result, error) {
 	children, err := p.children(ctx, helmOp)
 	if err != nil {
 		return nil, err
 	}
+	if others != nil {
+		clusters = append(slices.Clip(clusters), p.leaving(ctx, helmOp, children, clusters, others)...)
+	}
 	results := make([]Result, len(clusters))
 	atOnce(clusters, func(i int, cluster client.ObjectKey) {
 		title := apiutil.TitleOf(helmOp.Namespace, cluster)
 		results[i] = Result{Cluster: title, Release: apiutil.ChildName(helmOp.Name, title)}
-		child := children[results[i].Release]
-		if number, pinned := apiutil.PinOf(child); pinned {
-			results[i].Outcome = Outcome{State: StatePinned,
-				Message: fmt.Sprintf("pinned to HelmOp revision %d, so the change does not reach it", number)}
-		} else {
-			p.preview(ctx, helmOp, cluster, child, key, &results[i])
-		}
+		p.preview(ctx, helmOp, cluster, children[results[i].Release], key, &results[i])
 	})
 	return results, nil
+}
+
+// leaving returns the Clusters of children that are not among the selected Clusters, sorted by name. It omits children
+// that the manager does not delete: those of a Cluster under deletion, and those of a Cluster of another shard, unless
+// their releases stay. It also omits children under deletion, and those of a Cluster that does not exist: their
+// deletion changes nothing in a cluster. If a Cluster cannot be read, leaving returns it: its preview has the error.
+func (p *Previewer) leaving(ctx context.Context, helmOp *addonsv1.HelmOp, children map[string]*addonsv1.HelmOpRelease,
+	selected []client.ObjectKey, matches func(*unstructured.Unstructured) bool,
+) []client.ObjectKey {
+	var keys []client.ObjectKey
+	known := sets.New(selected...)
+	for _, name := range slices.Sorted(maps.Keys(children)) {
+		child := children[name]
+		key := apiutil.ClusterKey(child)
+		if child.DeletionTimestamp != nil || known.Has(key) {
+			continue
+		}
+		cluster, err := clusterview.ReadCluster(ctx, p.Client, key, helmOp.Labels[addonsv1.ShardLabel])
+		if err == nil && (cluster.GetDeletionTimestamp() != nil || !matches(cluster) ||
+			apiutil.ShardTitle(cluster) != apiutil.ShardTitle(helmOp) && !stays(helmOp, child)) {
+			continue
+		}
+		if !apierrors.IsNotFound(err) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // atOnce calls a function for each Cluster. A limited number of calls run at the same time.
@@ -134,14 +167,37 @@ func (p *Previewer) children(ctx context.Context, helmOp *addonsv1.HelmOp) (map[
 }
 
 // preview previews a HelmOp in one Cluster. child is the existing HelmOpRelease; nil if there is none.
-func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey,
+func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, key client.ObjectKey,
+	child *addonsv1.HelmOpRelease, secretKey []byte, result *Result,
+) {
+	cluster, isSelected, err := p.readCluster(ctx, helmOp, key)
+	if err != nil {
+		result.State, result.Message = unchecked(err, child)
+		return
+	}
+	number, pinned := apiutil.PinOf(child)
+	result.NotCovered = !isSelected || pinned
+	switch {
+	case !isSelected:
+		result.Outcome = leave(helmOp, child)
+	case pinned:
+		result.Outcome = Outcome{State: StatePinned,
+			Message: fmt.Sprintf("pinned to HelmOp revision %d, so the change does not reach it", number)}
+	default:
+		p.change(ctx, helmOp, key, child, secretKey, result)
+	}
+	result.Deferred = whyDeferred(helmOp, cluster.object.GetAnnotations(), &result.Outcome, time.Now())
+}
+
+// change previews the change of a HelmOp in a Cluster that it selects. The arguments are the same as for preview.
+func (p *Previewer) change(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey,
 	child *addonsv1.HelmOpRelease, key []byte, result *Result,
 ) {
 	release, err := p.Release(ctx, helmOp, cluster)
 	if err == nil {
 		releasespec.KeepIdentity(&release.HelmOpRelease.Spec, child)
 	}
-	if err == nil && release.unresolved == nil {
+	if err == nil && release.unresolved == nil && !result.NotCovered {
 		result.ApprovalHash, err = approval.HashOfSpec(apiutil.TitleOf(helmOp.Namespace, cluster),
 			&release.HelmOpRelease.Spec)
 	}
@@ -152,7 +208,27 @@ func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 		result.Outcome = Outcome{}
 		result.State, result.Message = unchecked(err, child)
 	}
-	result.Deferred = whyDeferred(release, &result.Outcome, time.Now())
+}
+
+// leave returns the outcome for a Cluster that the HelmOp does not select. child is nil if the Cluster has no release.
+func leave(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) Outcome {
+	const why = "the HelmOp does not select the Cluster"
+	switch {
+	case child == nil || child.DeletionTimestamp != nil:
+		return Outcome{State: StateFailed, Message: why + ", so it would install nothing in it"}
+	case stays(helmOp, child):
+		return Outcome{State: StateDiffers, Action: ActionOrphan, Message: why + ": HelmOp would leave release " +
+			rolloutstate.Identity(&child.Spec) + " in the cluster, and no longer manage it"}
+	default:
+		return Outcome{State: StateDiffers, Action: string(model.ActionUninstall), Message: why +
+			": HelmOp would uninstall release " + rolloutstate.Identity(&child.Spec)}
+	}
+}
+
+// stays reports whether the release of a HelmOpRelease stays in its cluster when the manager deletes the HelmOpRelease.
+func stays(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
+	return child.Annotations[addonsv1.OrphanAnnotation] == "true" ||
+		apiutil.DeletionPolicy(child, helmOp) == addonsv1.DeletionPolicyOrphan
 }
 
 // errNotReady means that a Cluster cannot have releases yet.
@@ -164,10 +240,12 @@ func (p *Previewer) outcome(ctx context.Context, release *Release, child *addons
 	if !release.IsReady {
 		return Outcome{}, errNotReady
 	}
-	if child != nil {
-		if releasespec.IsDone(&release.HelmOpRelease.Spec, child) {
-			return Outcome{State: StateSame, Action: string(model.ActionNone), Message: releasespec.InstalledOnce}, nil
-		}
+	isReplaced := child != nil && child.Spec.Release != release.HelmOpRelease.Spec.Release
+	switch {
+	case child == nil:
+	case releasespec.IsDone(&release.HelmOpRelease.Spec, child):
+		return Outcome{State: StateSame, Action: string(model.ActionNone), Message: releasespec.InstalledOnce}, nil
+	case !isReplaced:
 		// The UID distinguishes the records of this object from the records of a lost object.
 		release.HelmOpRelease.UID = child.UID
 	}
@@ -175,9 +253,42 @@ func (p *Previewer) outcome(ctx context.Context, release *Release, child *addons
 	if err != nil {
 		return Outcome{}, err
 	}
+	if isReplaced {
+		replace(&plan, release, child)
+	}
 	var masker *DiffMasker
 	if key != nil {
 		masker = NewDiffMasker(key, release.Values, release.SecretValues, plan.PreviousValues)
 	}
-	return outcomeOf(plan, masker)
+	outcome, err := outcomeOf(plan, masker)
+	if isReplaced {
+		outcome.State, outcome.Action = StateDiffers, ActionReplace
+	}
+	return outcome, err
+}
+
+// replace turns the plan for a release into the plan for its replacement. A release with another name or namespace is
+// another release: the manager first deletes child, and with it the former release.
+func replace(plan *model.Plan, release *Release, child *addonsv1.HelmOpRelease) {
+	former, now := rolloutstate.Identity(&child.Spec), rolloutstate.Identity(&release.HelmOpRelease.Spec)
+	message := "first uninstalls release " + former
+	if stays(release.HelmOp, child) {
+		message = "leaves release " + former + " in the cluster, and no longer manages it"
+	} else {
+		for i := range plan.Changes {
+			change := &plan.Changes[i]
+			annotations := (&unstructured.Unstructured{Object: change.Before}).GetAnnotations()
+			if annotations[inventory.HelmReleaseNamespace]+"/"+annotations[inventory.HelmReleaseName] != former ||
+				inventory.IsKept(annotations) {
+				continue
+			}
+			change.Kind, change.Reason = model.ChangeRecreate, model.ReasonUnchecked
+			change.Message = "the object belongs to release " + former + ", which is uninstalled first"
+		}
+	}
+	message += ", because the release is " + now + " now"
+	if plan.Message != "" {
+		message += "; " + plan.Message
+	}
+	plan.Message = message
 }

@@ -4,15 +4,23 @@
 package preview
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 )
 
@@ -62,6 +70,130 @@ func TestPreviewOfClusterThatIsNotReady(t *testing.T) {
 			&result)
 		if result.State != want || !strings.Contains(result.Message, errNotReady.Error()) {
 			t.Errorf("want %s: got %+v", want, result)
+		}
+	}
+}
+
+// TestPreviewOfLeavingClusters previews a HelmOp with releases in Clusters that it does not select. It expects those
+// that the manager would uninstall.
+func TestPreviewOfLeavingClusters(t *testing.T) {
+	t.Parallel()
+	helmOp := controllertest.UpToDateHelmOp(t, "web",
+		func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "web" })
+	childIn := func(cluster string) *addonsv1.HelmOpRelease {
+		key := client.ObjectKey{Namespace: "n", Name: cluster}
+		child := childOf(helmOp, key, &addonsv1.HelmOpReleaseSpec{ClusterRef: apiutil.ClusterRefOf("n", key)})
+		child.Spec.Release = addonsv1.ReleaseIdentity{Namespace: "apps", Name: "web"}
+		return child
+	}
+	objects := []client.Object{helmOp, childIn("gone")}
+	for name, change := range map[string]func(*clusterv1.Cluster, *addonsv1.HelmOpRelease){
+		"lost": func(c *clusterv1.Cluster, _ *addonsv1.HelmOpRelease) {
+			c.Annotations = map[string]string{addonsv1.MaintenanceVetoAnnotation: "quarter end"}
+		},
+		"pinned": func(_ *clusterv1.Cluster, r *addonsv1.HelmOpRelease) {
+			r.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: "1"}
+		},
+		"kept": func(_ *clusterv1.Cluster, r *addonsv1.HelmOpRelease) {
+			r.Annotations = map[string]string{addonsv1.OrphanAnnotation: "true"}
+		},
+		"ending": func(_ *clusterv1.Cluster, r *addonsv1.HelmOpRelease) {
+			r.DeletionTimestamp, r.Finalizers = ptr.To(metav1.Now()), []string{addonsv1.HelmOpReleaseFinalizer}
+		},
+		"deleting": func(c *clusterv1.Cluster, _ *addonsv1.HelmOpRelease) {
+			c.DeletionTimestamp, c.Finalizers = ptr.To(metav1.Now()), []string{clusterv1.ClusterFinalizer}
+		},
+		"elsewhere": func(c *clusterv1.Cluster, _ *addonsv1.HelmOpRelease) {
+			c.Labels = map[string]string{addonsv1.ShardLabel: "a"}
+		},
+		"other": func(c *clusterv1.Cluster, _ *addonsv1.HelmOpRelease) { c.Labels = map[string]string{"other": "yes"} },
+	} {
+		cluster, child := &clusterv1.Cluster{ObjectMeta: controllertest.Meta(name)}, childIn(name)
+		change(cluster, child)
+		objects = append(objects, cluster, child)
+	}
+	selected := &clusterv1.Cluster{ObjectMeta: controllertest.Meta("new")}
+	selected.Labels = map[string]string{"web": "yes"}
+	objects = append(objects, selected, &clusterv1.Cluster{ObjectMeta: controllertest.Meta("free")})
+	previewed := func(others func(*unstructured.Unstructured) bool, names ...string) []string {
+		previewer := New(Options{Client: controllertest.StoreOf(t, objects...)})
+		selected, err := previewer.Selected(t.Context(), helmOp, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(names) > 0 {
+			selected = nil
+		}
+		for _, name := range names {
+			selected = append(selected, client.ObjectKey{Namespace: "n", Name: name})
+		}
+		results, err := previewer.Clusters(t.Context(), helmOp, selected, others, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range results {
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s", results[i].Cluster, results[i].State,
+				results[i].Action)))
+			isDeferred := results[i].Cluster == "lost"
+			if results[i].Cluster != "new" && !results[i].NotCovered || results[i].Message == "" || (results[i].Deferred != "") != isDeferred {
+				t.Errorf("got %+v", results[i])
+			}
+		}
+		slices.Sort(got)
+		return got
+	}
+	matches := func(cluster *unstructured.Unstructured) bool { return cluster.GetLabels()["other"] == "" }
+	want := []string{"kept Differs Orphan", "lost Differs Uninstall", "new NotReady", "pinned Differs Uninstall"}
+	if got := previewed(matches); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := previewed(nil); !slices.Equal(got, []string{"new NotReady"}) {
+		t.Errorf("without others: got %q", got)
+	}
+	want = []string{"ending Failed", "free Failed", "other Differs Uninstall"}
+	if got := previewed(nil, "free", "ending", "other"); !slices.Equal(got, want) {
+		t.Errorf("named Clusters: got %q, want %q", got, want)
+	}
+}
+
+// TestReplace expects that the objects of the former release are created again, unless they stay in the cluster.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	object := func(namespace, name, policy string) map[string]any {
+		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+			inventory.HelmReleaseNamespace: namespace, inventory.HelmReleaseName: name, "helm.sh/resource-policy": policy}}}
+	}
+	of := func(before map[string]any) model.Change {
+		return model.Change{Kind: model.ChangeUpdate, Reason: model.ReasonOwnedByOther, Before: before}
+	}
+	release := &Release{HelmOp: &addonsv1.HelmOp{}, HelmOpRelease: &addonsv1.HelmOpRelease{}}
+	release.HelmOpRelease.Spec.Release = addonsv1.ReleaseIdentity{Namespace: "apps", Name: "new"}
+	child := &addonsv1.HelmOpRelease{}
+	child.Spec.Release = addonsv1.ReleaseIdentity{Namespace: "apps", Name: "old"}
+	for policy, tc := range map[addonsv1.DeletionPolicy]struct {
+		message string
+		kinds   []model.ChangeKind
+	}{
+		addonsv1.DeletionPolicyUninstall: {"first uninstalls release apps/old, because the release is apps/new now; held",
+			[]model.ChangeKind{model.ChangeRecreate, model.ChangeUpdate, model.ChangeUpdate, model.ChangeCreate}},
+		addonsv1.DeletionPolicyOrphan: {"leaves release apps/old in the cluster, and no longer manages it, because the " +
+			"release is apps/new now; held",
+			[]model.ChangeKind{model.ChangeUpdate, model.ChangeUpdate, model.ChangeUpdate, model.ChangeCreate}},
+	} {
+		release.HelmOp.Spec.DeletionPolicy = policy
+		plan := model.Plan{Message: "held", Changes: []model.Change{of(object("apps", "old", "")),
+			of(object("apps", "old", "keep")), of(object("apps", "foreign", "")), {Kind: model.ChangeCreate}}}
+		replace(&plan, release, child)
+		var kinds []model.ChangeKind
+		for _, change := range plan.Changes {
+			kinds = append(kinds, change.Kind)
+			if fails := change.Reason.Fails(); fails != (change.Kind == model.ChangeUpdate) {
+				t.Errorf("%s: got %+v", policy, change)
+			}
+		}
+		if plan.Message != tc.message || !slices.Equal(kinds, tc.kinds) {
+			t.Errorf("%s: got %q %q", policy, plan.Message, kinds)
 		}
 	}
 }

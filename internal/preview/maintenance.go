@@ -12,11 +12,12 @@ import (
 )
 
 // whyDeferred returns why the manager would defer a change in a Cluster for maintenance; empty if it would not.
-func whyDeferred(release *Release, outcome *Outcome, now time.Time) string {
-	if release == nil || outcome.State != StateDiffers {
+// annotations are the annotations of the Cluster.
+func whyDeferred(helmOp *addonsv1.HelmOp, annotations map[string]string, outcome *Outcome, now time.Time) string {
+	if outcome.State != StateDiffers {
 		return ""
 	}
-	limits := maintenance.PolicyOf(release.HelmOp.Spec.Maintenance).For(release.clusterAnnotations)
+	limits := maintenance.PolicyOf(helmOp.Spec.Maintenance).For(annotations)
 	if outcome.Action == string(model.ActionInstall) && !limits.Covers(addonsv1.MaintenanceInstallation) {
 		return ""
 	}

@@ -28,6 +28,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -135,8 +136,6 @@ type Release struct {
 	kubernetesVersion string
 	// cluster is the Cluster object.
 	cluster *clusterv1.Cluster
-	// clusterAnnotations are the annotations of the Cluster.
-	clusterAnnotations map[string]string
 	// refAt returns the reference to the artifact for a version of Kubernetes.
 	refAt func(version string) (addonsv1.ArtifactReference, error)
 	// isAhead means that HelmOp upgrades the release before Kubernetes.
@@ -146,18 +145,11 @@ type Release struct {
 // Release renders the values and the options of a HelmOp for a Cluster. For the management cluster, the key is
 // clusterlink.Management.
 func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key client.ObjectKey) (*Release, error) {
-	object, err := clusterview.ReadCluster(ctx, p.Client, key, helmOp.Labels[addonsv1.ShardLabel])
+	known, isSelected, err := p.readCluster(ctx, helmOp, key)
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := apiutil.TypedCluster(object)
-	if err != nil {
-		return nil, err
-	}
-	isSelected, err := p.isSelected(ctx, helmOp, object)
-	if err != nil {
-		return nil, err
-	}
+	object, cluster := known.object, known.typed
 	program, err := p.renderer.Compile(ctx, helmOp)
 	if err != nil {
 		return nil, err
@@ -172,7 +164,7 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 	}
 	release := &Release{HelmOp: helmOp, IsSelected: isSelected, IsReady: apiutil.IsInitialized(cluster),
 		Values: values.Values, SecretValues: secretValues, kubernetesVersion: chosen.Version,
-		cluster: cluster, clusterAnnotations: object.GetAnnotations(),
+		cluster: cluster,
 		refAt: func(version string) (addonsv1.ArtifactReference, error) {
 			variant, err := program.Variants.Of(cluster.Labels, version)
 			return variant.Ref, err
@@ -189,15 +181,29 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 	return release, nil
 }
 
-func (p *Previewer) isSelected(ctx context.Context, helmOp *addonsv1.HelmOp, cluster metav1.Object) (bool, error) {
-	if apiutil.IsManagement(cluster) {
-		return helmOp.Spec.ManagementCluster != nil, nil
+// readCluster is a Cluster in both forms.
+type readCluster struct {
+	object *unstructured.Unstructured
+	typed  *clusterv1.Cluster
+}
+
+// readCluster reads a Cluster, and returns whether a HelmOp selects it.
+func (p *Previewer) readCluster(ctx context.Context, helmOp *addonsv1.HelmOp, key client.ObjectKey) (
+	read readCluster, isSelected bool, err error,
+) {
+	read.object, err = clusterview.ReadCluster(ctx, p.Client, key, helmOp.Labels[addonsv1.ShardLabel])
+	if err != nil {
+		return read, false, err
+	}
+	if read.typed, err = apiutil.TypedCluster(read.object); err != nil {
+		return read, false, err
 	}
 	selector, err := selection.SelectorOf(helmOp)
 	if err != nil {
-		return false, err
+		return read, false, err
 	}
-	return selector.Selects(ctx, p.Client, cluster)
+	isSelected, err = selector.Selects(ctx, p.Client, read.object)
+	return read, isSelected, err
 }
 
 // childOf returns the HelmOpRelease with a spec. The object does not exist in the API server.

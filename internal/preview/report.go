@@ -43,12 +43,23 @@ const (
 // states are all states, the most important first.
 var states = []State{StateFailed, StateDiffers, StateToDo, StateNotReady, StatePinned, StateSame, StateClear}
 
+// These are further actions of an Outcome.
+const (
+	// ActionReplace means that the release has another name or namespace, so it is another release: the former release is
+	// uninstalled, or stays without an owner, before the new one is installed.
+	ActionReplace = "Replace"
+	// ActionOrphan means that HelmOp leaves the release in the cluster and no longer manages it.
+	ActionOrphan = "Orphan"
+)
+
 // Outcome is the preview of a release in a Cluster. It contains secrets only if the caller requested them.
 type Outcome struct {
 	State State `json:"state"`
 
 	// Action is "Install" or "Upgrade"; "Adopt" for a release of another owner that is adopted without a change; "Refuse";
-	// or "None" for a release that is in sync or was installed once. It is empty if there is no preview.
+	// "Replace" for a release with another name or namespace; "Uninstall" or "Orphan" for the release of a Cluster that
+	// the HelmOp does not select; or "None" for a release that is in sync or was installed once. It is empty if there is
+	// no preview.
 	Action string `json:"action,omitempty"`
 
 	// Message is the reason why there is no preview, the reason why the action is refused, or a remark.
@@ -103,8 +114,11 @@ type Result struct {
 	Release string
 
 	// ApprovalHash is the hash of the release for the digest of an approval. It is empty if the inputs of the release are
-	// not known, and for a pinned Cluster, which is not part of the digest.
+	// not known, or if NotCovered is true.
 	ApprovalHash string
+
+	// NotCovered is true if the digest of an approval does not cover the Cluster: the Cluster is pinned or not selected.
+	NotCovered bool
 
 	// Deferred is the reason why the change would wait for maintenance; empty if it would not wait.
 	Deferred string
@@ -118,10 +132,11 @@ func ApprovalDigest(results []Result) string {
 	var hashes []string
 	for i := range results {
 		switch hash := results[i].ApprovalHash; {
-		case hash != "":
-			hashes = append(hashes, hash)
-		case results[i].State != StatePinned:
+		case results[i].NotCovered:
+		case hash == "":
 			return ""
+		default:
+			hashes = append(hashes, hash)
 		}
 	}
 	if len(hashes) == 0 {
@@ -246,7 +261,7 @@ func (o *Outcome) Summary() string {
 		return "no changes: " + strings.Join(strings.Fields(o.Message), " ")
 	case o.State == StateSame:
 		return "no changes"
-	case o.State != StateDiffers, o.Action == string(model.ActionRefuse):
+	case o.State != StateDiffers, messageOnly[o.Action]:
 		return strings.Join(strings.Fields(o.Message), " ")
 	}
 	counts := map[string]int{}
@@ -270,7 +285,10 @@ func (o *Outcome) Summary() string {
 	slices.SortStableFunc(order, func(a, b string) int {
 		return cmp.Compare(strings.IndexByte("!", b[0]), strings.IndexByte("!", a[0]))
 	})
-	parts := make([]string, 0, len(order)+1)
+	parts := make([]string, 0, len(order)+2)
+	if o.Action == ActionReplace {
+		parts = append(parts, strings.Join(strings.Fields(o.Message), " "))
+	}
 	for _, key := range order {
 		sign, what, _ := strings.Cut(key, "\x00")
 		parts = append(parts, fmt.Sprintf("%s%d %s", sign, counts[key], what))
@@ -284,6 +302,10 @@ func (o *Outcome) Summary() string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// messageOnly are the actions for which a preview has only a message.
+var messageOnly = map[string]bool{string(model.ActionRefuse): true, string(model.ActionUninstall): true,
+	ActionOrphan: true}
 
 // signs are the signs of changes in a summary.
 var signs = map[string]string{

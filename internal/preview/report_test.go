@@ -115,7 +115,11 @@ func TestOutcome(t *testing.T) {
 	}
 	for want, outcome := range map[string]Outcome{"no changes": {State: StateSame},
 		"broken off": {State: StateFailed, Message: "broken\noff"},
-		"belongs":    {State: StateDiffers, Action: "Refuse", Message: "belongs"}} {
+		"belongs":    {State: StateDiffers, Action: "Refuse", Message: "belongs"},
+		"leaves":     {State: StateDiffers, Action: "Uninstall", Message: "leaves"},
+		"stays":      {State: StateDiffers, Action: ActionOrphan, Message: "stays"},
+		"first uninstalls a, +1 Service": {State: StateDiffers, Action: ActionReplace, Message: "first uninstalls a",
+			Changes: []Change{{Kind: "Service", Change: "Create"}}}} {
 		if got := outcome.Summary(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -177,7 +181,7 @@ func TestApprovalDigest(t *testing.T) {
 		return Result{ApprovalHash: hash, Outcome: Outcome{State: state}}
 	}
 	one, two := known("one", StateDiffers), known("two", StateNotReady)
-	pinned := known("", StatePinned)
+	pinned := Result{NotCovered: true, Outcome: Outcome{State: StatePinned}}
 	both := approval.Digest([]string{"one", "two"})
 	for name, tc := range map[string]struct {
 		results []Result

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
@@ -293,6 +294,11 @@ contexts: [{name: a, context: {cluster: a, user: a}}]
 current-context: a
 users: [{name: a, user: {token: none}}]
 `, "\t", "  "))
+	helmOp := b.helmOp("web")
+	helmOp.Spec.ClusterSelector = &metav1.LabelSelector{}
+	if err := b.Update(t.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
 	got := b.preview("web", "--set-version", "1.3.0", "--summary", "--cluster", "prod-2,prod-3,prod-4,prod-6")
 	for _, want := range []string{`HelmOp "web" in 4 Clusters: 1 differ, 2 not ready, 1 failed`,
 		"prod-3: cluster unreachable: ", "/prod-4 has no kubeconfig yet",
@@ -304,7 +310,7 @@ users: [{name: a, user: {token: none}}]
 	if !errors.Is(got.err, kube.ErrResultFailed) || errors.Is(got.err, kube.ErrDiffers) {
 		t.Errorf("got %v", got.err)
 	}
-	helmOp := b.helmOp("web")
+	helmOp = b.helmOp("web")
 	helmOp.Spec.Source.Verify = &addonsv1.Verification{Provider: addonsv1.VerificationProviderCosign,
 		SecretRef: &addonsv1.SecretReference{Name: "keys"}}
 	b.secret("keys", "Opaque", "cosign.pub", cosignKey)
@@ -329,6 +335,56 @@ users: [{name: a, user: {token: none}}]
 		`no Cluster with the labels "`: {"preview", "web", "-l", "region=typo"},
 	} {
 		b.fails(text, args...)
+	}
+}
+
+// TestPreviewShowsUninstallations previews a HelmOp that loses a Cluster, and a HelmOp whose release gets another name.
+func TestPreviewShowsUninstallations(t *testing.T) {
+	t.Parallel()
+	b := newPreviewBed(t, "previewleaves")
+	helmOp := b.helmOp("web")
+	release, err := b.previewer().Release(t.Context(), helmOp, client.ObjectKey{Namespace: b.namespace, Name: "prod-2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.create(release.HelmOpRelease)
+	fileWith := func(change func(*addonsv1.HelmOpSpec)) string {
+		changed := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: b.namespace},
+			Spec: *helmOp.Spec.DeepCopy()}
+		changed.SetGroupVersionKind(addonsv1.GroupVersion.WithKind("HelmOp"))
+		change(&changed.Spec)
+		data, err := yaml.Marshal(changed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return writeFile(t, data)
+	}
+	lost := fileWith(func(spec *addonsv1.HelmOpSpec) {
+		spec.ClusterSelector.MatchLabels = map[string]string{"ingress": "nginx"}
+	})
+	uninstalls := "prod-2: the HelmOp does not select the Cluster: HelmOp would uninstall release " + b.namespace +
+		"/web\n"
+	renames := "prod-2: first uninstalls release " + b.namespace + "/web, because the release is " + b.namespace +
+		"/other now, ±1 Secret, ±1 ConfigMap, runs ConfigMap hook (pre-install)\n"
+	renamed := fileWith(func(spec *addonsv1.HelmOpSpec) { spec.Release.Name = "other" })
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-f", lost}, uninstalls},
+		{[]string{"-f", lost, "-l", "region=eu"}, uninstalls},
+		{[]string{"-f", lost, "--cluster", "prod-2"}, uninstalls},
+		{[]string{"-f", renamed, "--cluster", "prod-2"}, renames},
+	} {
+		got := b.preview(append(tc.args, "--summary")...)
+		if !errors.Is(got.err, kube.ErrDiffers) || !strings.Contains(got.out, tc.want) {
+			t.Errorf("%q: %v, want %q in\n%s", tc.args, got.err, tc.want, got.out)
+		}
+	}
+	got := b.preview("-f", lost, "--cluster", "prod-3")
+	if !errors.Is(got.err, kube.ErrResultFailed) || errors.Is(got.err, kube.ErrDiffers) ||
+		!strings.Contains(got.out, "the HelmOp does not select the Cluster, so it would install nothing in it") {
+		t.Errorf("a Cluster that is not selected: %v\n%s", got.err, got.out)
 	}
 }
 

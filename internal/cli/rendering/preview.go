@@ -68,7 +68,9 @@ missing rights. Data of Secrets, and values that come from Secrets, are shown as
 secrets.
 
 The preview is what the next action would do now in all Clusters. It ignores waves, pauses and dependencies. A release
-that already has the desired chart, values and options has no changes.
+that already has the desired chart, values and options has no changes. Clusters that have a release, but that the HelmOp
+does not select, are shown, too: HelmOp would uninstall their releases. A release whose name or namespace changes would
+be uninstalled before the new one is installed.
 
 If the HelmOp requires approvals, and all selected Clusters are previewed, the command also prints the digest of these
 releases. An approval of this digest applies exactly these charts, values and options.
@@ -82,8 +84,8 @@ of the file, like "render", and connects to no cluster. The file has the Cluster
 the HelmOp refer to, Secrets with values for example. The HelmOp is used as in its file, without defaults of its API.
 
 The exit codes are those of "kubectl diff": 0 without differences, 1 with differences, higher if a Cluster could not be
-previewed, or if the labels of -l match no Cluster. A Cluster without the release that is not ready yet does not change
-the exit code.`,
+previewed, if the HelmOp does not select a Cluster of --cluster and has no release in it, or if the labels of -l match
+no Cluster. A Cluster without the release that is not ready yet does not change the exit code.`,
 		Example: `  # What would a new version change?
   kubectl helmop preview calico --set-version 3.30.3
 
@@ -186,7 +188,13 @@ func (p *previewing) run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	clusters, err := p.keys(ctx, previewer, helmOp, selector)
+	matches := func(cluster *unstructured.Unstructured) bool {
+		return selector.Matches(labels.Set(cluster.GetLabels()))
+	}
+	if len(p.clusters) > 0 {
+		matches = nil
+	}
+	clusters, err := p.keys(ctx, previewer, helmOp, matches)
 	if err != nil {
 		return kube.Explain(err)
 	}
@@ -194,7 +202,7 @@ func (p *previewing) run(ctx context.Context, args []string) (err error) {
 	if p.showSecrets {
 		key = nil
 	}
-	results, err := previewer.Clusters(ctx, helmOp, clusters, key)
+	results, err := previewer.Clusters(ctx, helmOp, clusters, matches, key)
 	if err != nil {
 		return kube.Explain(err)
 	}
@@ -209,14 +217,12 @@ func (p *previewing) run(ctx context.Context, args []string) (err error) {
 	return p.print(report)
 }
 
-// keys returns the Clusters to preview.
+// keys returns the Clusters to preview: those that the user named, or the selected Clusters that match.
 func (p *previewing) keys(ctx context.Context, previewer *preview.Previewer, helmOp *addonsv1.HelmOp,
-	selector labels.Selector,
+	matches func(*unstructured.Unstructured) bool,
 ) ([]client.ObjectKey, error) {
 	if len(p.clusters) == 0 {
-		return previewer.Selected(ctx, helmOp, func(cluster *unstructured.Unstructured) bool {
-			return selector.Matches(labels.Set(cluster.GetLabels()))
-		})
+		return previewer.Selected(ctx, helmOp, matches)
 	}
 	keys := make([]client.ObjectKey, 0, len(p.clusters))
 	for _, name := range p.clusters {

@@ -121,7 +121,7 @@ func (s *Source) Groups(ctx context.Context, b *kube.Base, helmOp *addonsv1.Helm
 	if err != nil {
 		return nil, kube.Explain(err)
 	}
-	results, err := previewer.Clusters(ctx, stored, clusters, []byte(rand.Text()))
+	results, err := previewer.Clusters(ctx, stored, clusters, nil, []byte(rand.Text()))
 	if err != nil {
 		return nil, kube.Explain(err)
 	}
