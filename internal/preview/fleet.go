@@ -176,7 +176,7 @@ func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 		return
 	}
 	number, pinned := apiutil.PinOf(child)
-	result.NotCovered = !isSelected || pinned
+	result.NotCovered = !isSelected || pinned || !apiutil.IsInitialized(cluster.typed)
 	switch {
 	case !isSelected:
 		result.Outcome = leave(helmOp, child)

@@ -71,6 +71,10 @@ func TestPreviewOfClusterThatIsNotReady(t *testing.T) {
 		if result.State != want || !strings.Contains(result.Message, errNotReady.Error()) {
 			t.Errorf("want %s: got %+v", want, result)
 		}
+		// The manager does not render the release before the control plane is initialized.
+		if !result.NotCovered || result.ApprovalHash != "" {
+			t.Errorf("the digest of an approval covers the Cluster: %+v", result)
+		}
 	}
 }
 
@@ -136,7 +140,7 @@ func TestPreviewOfLeavingClusters(t *testing.T) {
 			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s", results[i].Cluster, results[i].State,
 				results[i].Action)))
 			isDeferred := results[i].Cluster == "lost"
-			if results[i].Cluster != "new" && !results[i].NotCovered || results[i].Message == "" || (results[i].Deferred != "") != isDeferred {
+			if !results[i].NotCovered || results[i].Message == "" || (results[i].Deferred != "") != isDeferred {
 				t.Errorf("got %+v", results[i])
 			}
 		}

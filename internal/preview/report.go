@@ -117,7 +117,8 @@ type Result struct {
 	// not known, or if NotCovered is true.
 	ApprovalHash string
 
-	// NotCovered is true if the digest of an approval does not cover the Cluster: the Cluster is pinned or not selected.
+	// NotCovered is true if the digest of an approval does not cover the Cluster: the Cluster is pinned, not selected, or
+	// not initialized yet.
 	NotCovered bool
 
 	// Deferred is the reason why the change would wait for maintenance; empty if it would not wait.

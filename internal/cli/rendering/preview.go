@@ -73,7 +73,8 @@ does not select, are shown, too: HelmOp would uninstall their releases. A releas
 be uninstalled before the new one is installed.
 
 If the HelmOp requires approvals, and all selected Clusters are previewed, the command also prints the digest of these
-releases. An approval of this digest applies exactly these charts, values and options.
+releases. An approval of this digest applies exactly these charts, values and options. Clusters without a control plane
+are not part of the digest.
 
 The command needs the right to read the HelmOp, the objects that it refers to, and the kubeconfig Secrets of the
 Clusters. With -f, --set-version or --values it also needs the right to create or update the HelmOp: the management
