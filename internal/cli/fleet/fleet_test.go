@@ -515,32 +515,7 @@ func TestRights(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "readonly")
-	server := sharedServer.Server(t)
-	admin, err := kubernetes.NewForConfig(server.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "reader"}, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{addonsv1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}}}
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "reader"},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "joe"}}}
-	if _, err := admin.RbacV1().Roles(b.namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := admin.RbacV1().RoleBindings(b.namespace).Create(t.Context(), binding,
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.WaitAllowed(t.Context(), "joe", authorizationv1.ResourceAttributes{Namespace: b.namespace,
-		Group: addonsv1.GroupVersion.Group, Resource: "helmops", Verb: "list"}); err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig, err := server.UserKubeconfig("joe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := writeFile(t, kubeconfig)
+	path := b.reader("joe", []string{"get", "list"})
 	status := b.runAs(t.Context(), path, "", "status", "calico")
 	if status.err != nil || !strings.Contains(status.out, "prod-4") || strings.Contains(status.out, "prod-6") ||
 		!strings.Contains(status.errOut, "Clusters without a release are not shown") {
@@ -553,6 +528,79 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
+}
+
+// TestStatusOfUnlistedClusters runs status as a user who may list the Clusters of only one namespace. If a filter needs
+// the labels of other Clusters, the command must fail: their rows would be missing.
+func TestStatusOfUnlistedClusters(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "unlisted")
+	monitoring := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "monitoring"},
+		Spec: *b.helmOp("calico").Spec.DeepCopy()}
+	monitoring.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{AuthorizationServiceAccountName: "installer"}
+	b.create(monitoring)
+	b.release(monitoring, "canary-1", 1, ready("3.30.2", time.Hour))
+	b.release(monitoring, "tenant/prod-1", 1, stalled)
+	path := b.reader("jill", []string{"get", "list", "watch"}, rbacv1.PolicyRule{APIGroups: []string{clusterv1.GroupVersion.Group},
+		Resources: []string{"clusters"}, Verbs: []string{"get", "list", "watch"}})
+	for _, args := range [][]string{{"--wave", "canary"}, {"-l", "stage=canary"}, {"--wave", "canary", "-w"}} {
+		got := b.runAs(t.Context(), path, "", append([]string{"status", "monitoring"}, args...)...)
+		if !apierrors.IsForbidden(got.err) || got.out != "" {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+	got := b.runAs(t.Context(), path, "", "status", "monitoring")
+	if got.err != nil || !strings.Contains(got.out, "tenant/prod-1") ||
+		!strings.Contains(got.errOut, "Clusters of other namespaces without a release are not shown") {
+		t.Errorf("%+v", got)
+	}
+	if got := b.runAs(t.Context(), path, "", "status", "calico", "--wave", "canary"); got.err != nil ||
+		!strings.Contains(got.out, "canary-1") {
+		t.Errorf("a HelmOp without Clusters of other namespaces: %+v", got)
+	}
+	s := &status{Base: kube.NewBase(kube.Options{}), Filter: fleetview.Filter{HelmOps: []string{"monitoring"},
+		Waves: []string{"canary"}}}
+	s.ConfigFlags.KubeConfig = &path
+	c, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Namespace = b.namespace
+	if err := s.runLive(t.Context(), c, nil); !apierrors.IsForbidden(err) {
+		t.Errorf("--live: got %v", err)
+	}
+}
+
+// reader returns a kubeconfig of a user who may read the objects of HelmOp in the namespace with some verbs, and has
+// further rights there.
+func (b *fleetBed) reader(user string, verbs []string, rules ...rbacv1.PolicyRule) string {
+	b.Helper()
+	server := sharedServer.Server(b.T)
+	admin, err := kubernetes.NewForConfig(server.RESTConfig())
+	if err != nil {
+		b.Fatal(err)
+	}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: append(rules, rbacv1.PolicyRule{
+		APIGroups: []string{addonsv1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: verbs})}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}}
+	if _, err := admin.RbacV1().Roles(b.namespace).Create(b.Context(), role, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := admin.RbacV1().RoleBindings(b.namespace).Create(b.Context(), binding,
+		metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	if err := server.WaitAllowed(b.Context(), user, authorizationv1.ResourceAttributes{Namespace: b.namespace,
+		Group: addonsv1.GroupVersion.Group, Resource: "helmops", Verb: "list"}); err != nil {
+		b.Fatal(err)
+	}
+	kubeconfig, err := server.UserKubeconfig(user)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return writeFile(b.T, kubeconfig)
 }
 
 // TestExplain checks the texts of errors that a test server does not return.

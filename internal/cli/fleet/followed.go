@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -25,11 +24,13 @@ import (
 type followed struct {
 	*kube.Client
 	changes *ui.Changes
+	// access says which Clusters are followed. Set by start.
+	access clusterAccess
 
 	// mutex guards the fields below.
 	mutex sync.Mutex
 	world fleetview.World
-	// warnings maps the kinds of objects that may be outdated to their warnings.
+	// warnings are the warnings about kinds of objects that may be outdated, and about missing rights.
 	warnings map[string]string
 }
 
@@ -46,16 +47,24 @@ func (f *followed) start(ctx context.Context, fail context.CancelCauseFunc) erro
 	if err := await(ctx, helmOps, releases); err != nil {
 		return err
 	}
-	namespace, err := f.clusterNamespace(ctx)
-	if apierrors.IsForbidden(err) {
-		f.warn("Clusters", err.Error()+". Clusters without a release are not shown.")
-		return nil
-	}
+	world, _, err := f.World(ctx)
 	if err != nil {
 		return err
 	}
+	f.access, err = accessTo(world, f.Namespace, func(namespace string) error {
+		return kube.Explain(f.List(ctx, apiutil.NewClusterList(), client.InNamespace(namespace), client.Limit(1)))
+	})
+	if err != nil {
+		return err
+	}
+	if f.access.denied != nil {
+		f.warn("rights", f.access.warning()+".")
+	}
+	if f.access.isBlind {
+		return nil
+	}
 	return await(ctx, followIn(ctx, f, "Clusters", apiutil.NewClusterList(), &f.world.Clusters, fail,
-		client.InNamespace(namespace)))
+		client.InNamespace(f.access.namespace)))
 }
 
 // await waits until all channels are closed.
@@ -68,23 +77,6 @@ func await(ctx context.Context, listed ...<-chan struct{}) error {
 		}
 	}
 	return nil
-}
-
-// clusterNamespace returns the namespace of the Clusters to follow; empty for all namespaces.
-func (f *followed) clusterNamespace(ctx context.Context) (string, error) {
-	world, _, err := f.World(ctx)
-	if err != nil {
-		return "", err
-	}
-	for _, namespace := range clusterNamespaces(world, f.Namespace) {
-		if err = f.List(ctx, apiutil.NewClusterList(), client.InNamespace(namespace), client.Limit(1)); err == nil {
-			return namespace, nil
-		}
-		if !apierrors.IsForbidden(err) {
-			break
-		}
-	}
-	return "", kube.Explain(err)
 }
 
 // followIn follows objects in the background. The returned channel is closed when the objects are listed.

@@ -42,6 +42,9 @@ func (s *status) runLive(ctx context.Context, c *kube.Client, terminal *kube.Ter
 	if err := s.checkNames(world, c.Namespace); err != nil {
 		return err
 	}
+	if err := s.checkAccess(world, source.access); err != nil {
+		return err
+	}
 	if err := s.draw(ctx, source, terminal); err != nil {
 		return err
 	}

@@ -157,52 +157,97 @@ func (s *status) run(ctx context.Context) error {
 	if s.watch || s.live {
 		return s.runWatch(ctx, c)
 	}
-	w, err := s.read(ctx, c)
+	w, _, err := s.read(ctx, c)
 	if err != nil {
 		return err
 	}
 	return s.print(w, s.rowWriter())
 }
 
-// read lists the HelmOps, releases and Clusters.
-func (s *status) read(ctx context.Context, c *kube.Client) (*fleetview.World, error) {
+// read lists the HelmOps, releases and Clusters. If a HelmOp selects Clusters in other namespaces and the user may list
+// them, it lists the Clusters of all namespaces.
+func (s *status) read(ctx context.Context, c *kube.Client) (*fleetview.World, clusterAccess, error) {
 	in := client.InNamespace(c.Namespace)
 	helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, in)
 	if err != nil {
-		return nil, err
+		return nil, clusterAccess{}, err
 	}
 	releases, _, err := kube.ListAll[*addonsv1.HelmOpRelease](ctx, c, &addonsv1.HelmOpReleaseList{}, in)
 	if err != nil {
-		return nil, err
+		return nil, clusterAccess{}, err
 	}
 	w := fleetview.NewWorld(helmOps, releases, nil)
 	if err := s.checkNames(w, c.Namespace); err != nil {
-		return nil, err
+		return nil, clusterAccess{}, err
 	}
-	return w, s.readClusters(ctx, c, w)
-}
-
-// readClusters lists the Clusters. If a HelmOp selects Clusters in other namespaces and the user may list them, it
-// lists all namespaces.
-func (s *status) readClusters(ctx context.Context, c *kube.Client, w *fleetview.World) error {
-	var err error
-	for _, namespace := range clusterNamespaces(w, c.Namespace) {
-		var clusters []*unstructured.Unstructured
-		clusters, _, err = kube.ListAll[*unstructured.Unstructured](ctx, c, apiutil.NewClusterList(),
+	access, err := accessTo(w, c.Namespace, func(namespace string) error {
+		clusters, _, err := kube.ListAll[*unstructured.Unstructured](ctx, c, apiutil.NewClusterList(),
 			client.InNamespace(namespace))
 		if err == nil {
 			w.Clusters = fleetview.ByKey(clusters)
-			return nil
 		}
-		if !apierrors.IsForbidden(err) {
-			return err
-		}
-	}
-	if len(s.Waves) > 0 || !s.Selector.Empty() {
 		return err
+	})
+	if err == nil {
+		err = s.checkAccess(w, access)
 	}
-	s.Note("warning: %v. Clusters without a release are not shown", err)
+	if err == nil && access.denied != nil {
+		s.Note("warning: %s", access.warning())
+	}
+	return w, access, err
+}
+
+// checkAccess returns an error if a filter for waves or labels could omit a row because the user may not list its
+// Cluster. Without such a filter, the row is shown.
+func (s *status) checkAccess(w *fleetview.World, access clusterAccess) error {
+	if access.denied == nil || len(s.Waves) == 0 && s.Selector.Empty() {
+		return nil
+	}
+	all := fleetview.Filter{HelmOps: s.HelmOps, Clusters: s.Clusters}
+	_, rows := all.View(w, s.Invocation())
+	if access.isBlind || slices.ContainsFunc(rows, func(r fleetview.Row) bool { return !access.covers(r.ClusterKey()) }) {
+		return access.denied
+	}
 	return nil
+}
+
+// clusterAccess says which Clusters the user may list.
+type clusterAccess struct {
+	// namespace is the namespace in which the user may list Clusters; empty for all namespaces.
+	namespace string
+
+	// denied is the error for Clusters that the user may not list; nil if there are none. isBlind means that the user may
+	// list no Clusters.
+	denied  error
+	isBlind bool
+}
+
+// accessTo returns which Clusters the user may list. list lists the Clusters of a namespace.
+func accessTo(w *fleetview.World, namespace string, list func(namespace string) error) (clusterAccess, error) {
+	access := clusterAccess{}
+	for _, access.namespace = range clusterNamespaces(w, namespace) {
+		err := list(access.namespace)
+		if err == nil || !apierrors.IsForbidden(err) {
+			return access, err
+		}
+		access.denied = err
+	}
+	access.isBlind = true
+	return access, nil
+}
+
+// covers reports whether the user may list a Cluster.
+func (a *clusterAccess) covers(cluster client.ObjectKey) bool {
+	return a.denied == nil || !a.isBlind && cluster.Namespace == a.namespace
+}
+
+// warning returns a text about the Clusters that the user may not list.
+func (a *clusterAccess) warning() string {
+	missing := "Clusters"
+	if !a.isBlind {
+		missing = "Clusters of other namespaces"
+	}
+	return fmt.Sprintf("%v. %s without a release are not shown", a.denied, missing)
 }
 
 // clusterNamespaces returns the namespaces in which to list Clusters, in order of preference. The caller uses the first
@@ -322,7 +367,7 @@ func nonNil[T any](list []T) []T {
 
 // runWatch prints the status first, and then a line for each change of a HelmOp or a row.
 func (s *status) runWatch(ctx context.Context, c *kube.Client) error {
-	w, err := s.read(ctx, c)
+	w, _, err := s.read(ctx, c)
 	if err != nil {
 		return err
 	}
