@@ -333,13 +333,14 @@ func TestBillFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, args := range map[string][]string{
-		"selects the Cluster":         {"listed", "--cluster", "prod-9"},
-		"want oci://HOST/PREFIX":      {"listed", "--missing-in", "mirror.example"},
-		"cannot be used with -o spdx": {"listed", "--missing-in", "oci://a/b", "-o", "spdx"},
-		"name of one HelmOp":          {"--set-version", "1.0.0"},
-		"--from cannot be used":       {"listed", "--from", bad},
-		"not a bill":                  {"--from", bad},
-		"there is no HelmOp":          {"nothing"},
+		"selects the Cluster":          {"listed", "--cluster", "prod-9"},
+		"want oci://HOST/PREFIX":       {"listed", "--missing-in", "mirror.example"},
+		"cannot be used with -o spdx":  {"listed", "--missing-in", "oci://a/b", "-o", "spdx"},
+		"name of one HelmOp":           {"--set-version", "1.0.0"},
+		"--from cannot be used":        {"listed", "--from", bad},
+		"not a bill":                   {"--from", bad},
+		"there is no HelmOp":           {"nothing"},
+		`with the labels "region=typ"`: {"listed", "-l", "region=typ", "--missing-in", "oci://a/b"},
 	} {
 		if got := b.bill(args...); got.err == nil || !strings.Contains(got.err.Error(), text) {
 			t.Errorf("%q: got %v, want %q", args, got.err, text)

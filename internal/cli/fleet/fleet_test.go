@@ -493,6 +493,15 @@ func TestRefusals(t *testing.T) {
 	if got := b.run("status", "--exit-code"); got.err == nil || got.err.Error() != kube.ErrUnhealthy.Error() {
 		t.Errorf("got %v", got.err)
 	}
+	// A gate that checks nothing must not pass.
+	empty := *b
+	empty.namespace = "nowhere"
+	for _, args := range [][]string{{"status", "--exit-code"}, {"bill"}} {
+		if got := empty.run(args...); !errors.Is(got.err, kube.ErrResultFailed) ||
+			!strings.Contains(got.err.Error(), "there are no HelmOps") {
+			t.Errorf("%q: got %v", args, got.err)
+		}
+	}
 }
 
 // TestRights runs commands as a user with few permissions.

@@ -106,7 +106,7 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 		"Ctrl-C. If the output is not a terminal, this is the same as --watch.")
 	flags.BoolVar(&s.exitCode, "exit-code", false,
 		"Exit with 1 if something is unhealthy, and with a greater code for errors. With filters, only the shown Clusters "+
-			"count, and a Cluster, wave or label that matches nothing is an error.")
+			"count. It is an error if there are no HelmOps, or if a Cluster, wave or label matches nothing.")
 	s.output.Add(cmd, "a table", "wide", "json", "yaml", "name")
 	_ = cmd.RegisterFlagCompletionFunc("cluster", s.CompleteClusters)
 	_ = cmd.RegisterFlagCompletionFunc("wave", s.CompleteWaves)
@@ -282,6 +282,9 @@ func (s *status) print(w *fleetview.World, write rowWriter) error {
 	}
 	if !s.exitCode {
 		return nil
+	}
+	if len(w.HelmOps)+len(w.Releases) == 0 {
+		return errors.New("nothing was checked: there are no HelmOps; check --namespace and --context")
 	}
 	if unmatched := s.Unmatched(w); len(unmatched) > 0 {
 		return fmt.Errorf("no HelmOp has a Cluster for %s; check the filters", strings.Join(unmatched, ", "))

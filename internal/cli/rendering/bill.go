@@ -6,6 +6,7 @@ package rendering
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -80,7 +81,8 @@ are compared by their digests where these are known. The exit code is 1 if somet
 copies what is missing. --from reads a list that -o json or -o yaml has written, and needs no management cluster.
 
 The exit code is greater than 1 if the contents of a Cluster cannot be read, or if a registry does not answer or
-does not have an artifact of the list. A warning says why.`,
+does not have an artifact of the list. A warning says why. It is also greater than 1 if there are no HelmOps, or if the
+labels of -l match no Cluster.`,
 		Example: `  # What do the HelmOps of this namespace install?
   kubectl helmop bill
 
@@ -267,7 +269,16 @@ func (b *billing) subjects(ctx context.Context, previewer *preview.Previewer,
 			return nil, kube.Usagef("no HelmOp selects the Cluster %q", name)
 		}
 	}
-	return subjects, nil
+	hasClusters := slices.ContainsFunc(subjects, func(s bill.Subject) bool { return len(s.Clusters) > 0 })
+	switch {
+	case len(helmOps) == 0:
+		return nil, errors.New("nothing was listed: there are no HelmOps; check --namespace and --context")
+	case !hasClusters && b.labelSelector != "":
+		return nil, fmt.Errorf("nothing was listed: no HelmOp selects a Cluster with the labels %q; check --selector",
+			b.labelSelector)
+	default:
+		return subjects, nil
+	}
 }
 
 func (b *billing) print(list *bill.Bill) error {
