@@ -44,6 +44,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview/fleettest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -476,6 +477,9 @@ func TestRefusals(t *testing.T) {
 	b.fails("cannot be used together", "get", "releases", "calico", "-A")
 	b.fails(`there is no HelmOp "kalico"`, "get", "releases", "kalico")
 	b.fails(`"kalico" not found`, "get", "helmops", "kalico")
+	if code := exit.Code(b.run("get", "helmops", "kalico").err); code != exit.NotFound {
+		t.Errorf("get helmops kalico: exit code %d", code)
+	}
 	b.fails("--selector", "get", "releases", "calico", "-l", "==")
 	b.fails("unable to match a printer", "get", "-o", "xml")
 	b.fails(`--types "Bad" is unknown; use some of Normal, Warning`, "events", "calico", "--types", "Bad")
@@ -517,6 +521,10 @@ func TestRights(t *testing.T) {
 		`the namespace "` + b.namespace + `". Ask an administrator of the management cluster for this right`
 	if got.err == nil || got.err.Error() != want || !apierrors.IsForbidden(got.err) {
 		t.Errorf("got %v", got.err)
+	}
+	if got := b.runAs(t.Context(), writeFile(t, kubeconfig), "", "get"); got.err == nil || got.err.Error() != want ||
+		exit.Code(got.err) != exit.Denied {
+		t.Errorf("get: got %v", got.err)
 	}
 }
 

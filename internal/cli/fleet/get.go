@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -113,7 +115,21 @@ func (g *get) run(cmd *cobra.Command, args []string) error {
 	if err := g.Validate(); err != nil {
 		return kube.Usagef("%v", err)
 	}
-	return kube.Explain(g.Run(factory, args))
+	return explainAll(g.Run(factory, args))
+}
+
+// explainAll explains each error of an aggregate, in which kubectl's code returns its errors. An aggregate hides the
+// types of its errors, and the exit code depends on them.
+func explainAll(err error) error {
+	var aggregate utilerrors.Aggregate
+	if !errors.As(err, &aggregate) {
+		return kube.Explain(err)
+	}
+	var explained []error
+	for _, one := range utilerrors.Flatten(aggregate).Errors() {
+		explained = append(explained, kube.Explain(one))
+	}
+	return errors.Join(explained...)
 }
 
 // selectOf selects the objects of the named HelmOps. Each HelmOp must exist.
