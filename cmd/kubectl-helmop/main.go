@@ -18,6 +18,9 @@ import (
 func main() {
 	cli.Serve()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal ends the context. Code that does not follow the context, of kubectl for example, does not end then,
+	// so a second signal ends the process.
+	context.AfterFunc(ctx, stop)
 	code := cli.RunAs(ctx, os.Args[0], os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
 	stop()
 	os.Exit(code)

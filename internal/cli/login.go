@@ -4,12 +4,12 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
@@ -46,7 +46,7 @@ func (l *login) run(cmd *cobra.Command, host string) error {
 	if l.username == "" {
 		return kube.Usagef("--username is required")
 	}
-	password, err := l.password()
+	password, err := l.password(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -82,18 +82,14 @@ func (l *login) registry(host string) (*remote.Registry, error) {
 	return reg, nil
 }
 
-func (l *login) password() (string, error) {
+func (l *login) password(ctx context.Context) (string, error) {
 	if l.stdin {
 		return registryaccess.ReadPassword(l.streams.In)
 	}
-	file, ok := l.streams.In.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return "", kube.Usagef(
-			"cannot prompt for the password, because standard input is not a terminal; use --password-stdin")
+	password, err := registryaccess.PromptPassword(ctx, l.streams, "Password: ")
+	if errors.Is(err, registryaccess.ErrNoTerminal) {
+		return "", kube.Usagef("cannot prompt for the password, because %v; use --password-stdin", err)
 	}
-	_, _ = fmt.Fprint(l.streams.ErrOut, "Password: ")
-	password, err := term.ReadPassword(int(file.Fd()))
-	_, _ = fmt.Fprintln(l.streams.ErrOut)
 	return string(password), err
 }
 

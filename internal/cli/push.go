@@ -110,7 +110,7 @@ func (p *push) run(cmd *cobra.Command, path, reference string) error {
 	if err != nil {
 		return err
 	}
-	key, err := p.sign.Signer(p.streams)
+	key, err := p.sign.Signer(cmd.Context(), p.streams)
 	if err != nil {
 		return err
 	}

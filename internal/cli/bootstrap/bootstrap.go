@@ -233,7 +233,7 @@ func (b *ociCommand) plan(ctx context.Context) (*plan, error) {
 	if plan.components, err = bootstrap.Components(options); err != nil {
 		return nil, usageIf(err)
 	}
-	if plan.signer, err = b.sign.Signer(b.streams); err != nil {
+	if plan.signer, err = b.sign.Signer(ctx, b.streams); err != nil {
 		return nil, err
 	}
 	if plan.pull, err = b.pull.credentials(ctx, plan.provider, plan.state); err != nil {

@@ -17,7 +17,6 @@ import (
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 	"google.golang.org/protobuf/encoding/protojson"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"oras.land/oras-go/v2/content"
@@ -65,11 +64,11 @@ func (f *SignFlags) Validate() error {
 type Signer struct{ key crypto.PrivateKey }
 
 // Signer reads the key. Callers call it before they push anything, so that an unusable key fails early.
-func (f *SignFlags) Signer(streams genericiooptions.IOStreams) (*Signer, error) {
+func (f *SignFlags) Signer(ctx context.Context, streams genericiooptions.IOStreams) (*Signer, error) {
 	if !f.enabled {
 		return nil, nil
 	}
-	key, err := signing.LoadKey(f.key, func() ([]byte, error) { return keyPassword(streams) })
+	key, err := signing.LoadKey(f.key, func() ([]byte, error) { return keyPassword(ctx, streams) })
 	if err != nil {
 		return nil, fmt.Errorf("--key: %w: nothing was pushed", err)
 	}
@@ -166,17 +165,14 @@ func fetchSmall(ctx context.Context, repository *remote.Repository, desc ocispec
 	return content.FetchAll(ctx, repository, desc)
 }
 
-func keyPassword(streams genericiooptions.IOStreams) ([]byte, error) {
+func keyPassword(ctx context.Context, streams genericiooptions.IOStreams) ([]byte, error) {
 	if password, ok := os.LookupEnv(signing.PasswordVariable); ok {
 		return []byte(password), nil
 	}
-	file, ok := streams.In.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	password, err := PromptPassword(ctx, streams, "Password of the key: ")
+	if errors.Is(err, ErrNoTerminal) {
 		return nil, fmt.Errorf(
 			"the key is encrypted, and there is no terminal to prompt for its password; set %s", signing.PasswordVariable)
 	}
-	_, _ = fmt.Fprint(streams.ErrOut, "Password of the key: ")
-	password, err := term.ReadPassword(int(file.Fd()))
-	_, _ = fmt.Fprintln(streams.ErrOut)
 	return password, err
 }

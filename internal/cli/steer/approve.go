@@ -55,7 +55,7 @@ func (s *steer) approve(ctx context.Context, c *kube.Client, name, digest string
 	}
 	what, err := approvalText(ctx, c, helmOp, waiting)
 	if err == nil {
-		err = s.ask(what, "Approve this digest? [y/N]", "nothing was approved", yes)
+		err = s.ask(ctx, what, "Approve this digest? [y/N]", "nothing was approved", yes)
 	}
 	if err != nil {
 		return nil, err

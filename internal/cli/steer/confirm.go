@@ -57,7 +57,7 @@ func (s *steer) confirm(ctx context.Context, c *kube.Client, name string, yes bo
 	if waiting := helmOp.Status.Deletions; waiting != nil && waiting.Waiting > 0 {
 		what, err := s.deletions(ctx, c, helmOp)
 		if err == nil {
-			err = s.askDeletions(what, yes)
+			err = s.askDeletions(ctx, what, yes)
 		}
 		if err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func (s *steer) confirmObjects(ctx context.Context, c *kube.Client, helmOp *addo
 	if confirmation == "" {
 		return nil, nothingWaits(helmOp)
 	}
-	if err := s.askDeletions(what+"\n", yes); err != nil {
+	if err := s.askDeletions(ctx, what+"\n", yes); err != nil {
 		return nil, err
 	}
 	if _, err := s.change(ctx, c, helmOp.Name, confirmObjects(confirmation)); err != nil {
@@ -108,8 +108,8 @@ func (s *steer) confirmObjects(ctx context.Context, c *kube.Client, helmOp *addo
 }
 
 // askDeletions shows what will be deleted, and asks for a confirmation.
-func (s *steer) askDeletions(what string, yes bool) error {
-	return s.ask(what, "Confirm these deletions? They cannot be undone. [y/N]", "nothing was confirmed", yes)
+func (s *steer) askDeletions(ctx context.Context, what string, yes bool) error {
+	return s.ask(ctx, what, "Confirm these deletions? They cannot be undone. [y/N]", "nothing was confirmed", yes)
 }
 
 // confirmationValue matches the value for a confirmation in the message of a release in the management cluster.

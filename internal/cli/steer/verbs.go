@@ -113,18 +113,28 @@ func (s *steer) done(object client.Object, kind, what string) {
 	_, _ = fmt.Fprintf(s.Streams.Out, "%s.%s/%s %s\n", kind, addonsv1.GroupVersion.Group, object.GetName(), what)
 }
 
-// ask shows what a request is about, and asks a question. If the answer is not yes, the error has the text refused.
-func (s *steer) ask(what, question, refused string, yes bool) error {
+// ask shows what a request is about, and asks a question. If the answer is not yes, or if the context ends first, the
+// error has the text refused.
+func (s *steer) ask(ctx context.Context, what, question, refused string, yes bool) error {
 	_, _ = fmt.Fprint(s.Streams.Out, what)
 	if yes || s.dryRun == kube.DryRunServer {
 		return nil
 	}
 	s.Note("%s", question)
-	answer, _ := bufio.NewReader(s.Streams.In).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New(refused)
+	answers := make(chan string, 1)
+	go func() {
+		answer, _ := bufio.NewReader(s.Streams.In).ReadString('\n')
+		answers <- strings.ToLower(strings.TrimSpace(answer))
+	}()
+	select {
+	case <-ctx.Done():
+		return kube.WithText(refused, ctx.Err())
+	case answer := <-answers:
+		if answer != "y" && answer != "yes" {
+			return errors.New(refused)
+		}
+		return nil
 	}
-	return nil
 }
 
 // change makes a request, and returns the changed HelmOp. If the HelmOp changes at the same time, it decides again with
