@@ -1114,6 +1114,30 @@ func watchStatus(t *testing.T, flag string) {
 	b.compare("status-watch", strings.ReplaceAll(lines, " --kubeconfig="+b.kubeconfig, ""))
 }
 
+// TestStatusWatchOfNewCluster checks that status -w finds a Cluster that is created, or gets into the filter, later.
+func TestStatusWatchOfNewCluster(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "watchednew")
+	out, end := b.watch("status", "calico", "-w", "--wave", "canary")
+	eventually(t, out, "CLUSTER")
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "canary-2", Namespace: b.namespace,
+		Labels: map[string]string{"cni": "calico", "stage": "canary"}}}
+	cluster.Spec.Paused = new(bool)
+	b.create(cluster)
+	b.release(b.helmOp("calico"), "canary-2", 1, stalled)
+	eventually(t, out, "canary-2")
+	moved := &clusterv1.Cluster{}
+	if err := b.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: "prod-4"}, moved); err != nil {
+		t.Fatal(err)
+	}
+	moved.Labels["stage"] = "canary"
+	if err := b.Update(t.Context(), moved); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, out, "\ncalico   prod-4 ")
+	end()
+}
+
 // TestEventsWatch checks that each new Event of the filter prints a line, and that there are no other lines.
 func TestEventsWatch(t *testing.T) {
 	t.Parallel()

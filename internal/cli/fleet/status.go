@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -370,7 +371,7 @@ func nonNil[T any](list []T) []T {
 
 // runWatch prints the status first, and then a line for each change of a HelmOp or a row.
 func (s *status) runWatch(ctx context.Context, c *kube.Client) error {
-	w, _, err := s.read(ctx, c)
+	w, access, err := s.read(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -383,8 +384,19 @@ func (s *status) runWatch(ctx context.Context, c *kube.Client) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	helmOps, releases := make(chan kube.Change[*addonsv1.HelmOp]), make(chan kube.Change[*addonsv1.HelmOpRelease])
+	clusters := make(chan kube.Change[*unstructured.Unstructured])
 	go func() { cancel(followTo(ctx, c, &addonsv1.HelmOpList{}, helmOps, in)) }()
 	go func() { cancel(followTo(ctx, c, &addonsv1.HelmOpReleaseList{}, releases, in)) }()
+	if !access.isBlind {
+		go func() {
+			err := followTo(ctx, c, apiutil.NewClusterList(), clusters, client.InNamespace(access.namespace))
+			if apierrors.IsForbidden(err) {
+				s.Note("warning: %v. Changes of Clusters are not shown", err)
+				return
+			}
+			cancel(err)
+		}()
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -398,6 +410,8 @@ func (s *status) runWatch(ctx context.Context, c *kube.Client) error {
 		case change := <-releases:
 			change.Apply(&w.Releases)
 			err = watcher.update()
+		case change := <-clusters:
+			err = watcher.applyCluster(&change)
 		}
 		if err != nil {
 			return err
@@ -439,6 +453,29 @@ func newStatusWatch(s *status, w *fleetview.World, write rowWriter) *statusWatch
 	v := &statusWatch{status: s, world: w, write: write}
 	v.shown, _ = v.lines()
 	return v
+}
+
+// applyCluster applies a change of Clusters. Most changes are in fields that the table does not show.
+func (v *statusWatch) applyCluster(change *kube.Change[*unstructured.Unstructured]) error {
+	var before *unstructured.Unstructured
+	if change.Event == watch.Modified {
+		before = v.world.Clusters[client.ObjectKeyFromObject(change.Object)]
+	}
+	change.Apply(&v.world.Clusters)
+	if before != nil && isShownAlike(before, change.Object) {
+		return nil
+	}
+	return v.update()
+}
+
+// isShownAlike reports whether the fields of a Cluster that the table depends on are equal in two states.
+func isShownAlike(a, b *unstructured.Unstructured) bool {
+	initialized := func(cluster *unstructured.Unstructured) bool {
+		value, _, _ := unstructured.NestedBool(cluster.Object, "status", "initialization", "controlPlaneInitialized")
+		return value
+	}
+	return maps.Equal(a.GetLabels(), b.GetLabels()) && initialized(a) == initialized(b) &&
+		(a.GetDeletionTimestamp() == nil) == (b.GetDeletionTimestamp() == nil)
 }
 
 // lines returns the contents of the table by HelmOp and row, and the identities in the order of the table.
