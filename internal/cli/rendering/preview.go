@@ -347,21 +347,23 @@ func changeHelmOp(helmOp *addonsv1.HelmOp, version string, values map[string]any
 // storeDry brings the HelmOp into the form that the API server would store: validated and with defaults. If the HelmOp
 // exists, the result has its status.
 func storeDry(ctx context.Context, c client.Client, helmOp *addonsv1.HelmOp) error {
-	live := &addonsv1.HelmOp{}
-	err := c.Get(ctx, client.ObjectKeyFromObject(helmOp), live)
-	if apierrors.IsNotFound(err) && !kube.IsKindMissing(err) {
-		return c.Create(ctx, helmOp, client.DryRunAll)
-	}
-	if err != nil {
-		return err
-	}
-	live.Spec = helmOp.Spec
-	live.Labels, live.Annotations = union(live.Labels, helmOp.Labels), union(live.Annotations, helmOp.Annotations)
-	if err := c.Update(ctx, live, client.DryRunAll); err != nil {
-		return err
-	}
-	*helmOp = *live
-	return nil
+	return kube.RetryOnConflict(func() error {
+		live := &addonsv1.HelmOp{}
+		err := c.Get(ctx, client.ObjectKeyFromObject(helmOp), live)
+		if apierrors.IsNotFound(err) && !kube.IsKindMissing(err) {
+			return c.Create(ctx, helmOp, client.DryRunAll)
+		}
+		if err != nil {
+			return err
+		}
+		live.Spec = helmOp.Spec
+		live.Labels, live.Annotations = union(live.Labels, helmOp.Labels), union(live.Annotations, helmOp.Annotations)
+		if err := c.Update(ctx, live, client.DryRunAll); err != nil {
+			return err
+		}
+		*helmOp = *live
+		return nil
+	})
 }
 
 // union returns the entries of both maps. The second map takes precedence.
