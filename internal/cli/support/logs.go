@@ -4,6 +4,7 @@
 package support
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -113,11 +115,7 @@ func (l *logs) run(ctx context.Context, name string) error {
 	if err := l.validate(); err != nil {
 		return err
 	}
-	c, err := l.Connect()
-	if err != nil {
-		return err
-	}
-	if err := l.choose(ctx, c, name); err != nil {
+	if err := l.choose(ctx, name); err != nil {
 		return err
 	}
 	if l.fromFile != "" {
@@ -148,13 +146,14 @@ func (l *logs) run(ctx context.Context, name string) error {
 	return l.runFollow(ctx, m, pods, seen)
 }
 
-// choose sets the subject. A HelmOp that no longer exists may have entries too.
-func (l *logs) choose(ctx context.Context, c *kube.Client, name string) error {
-	l.subject = subject{helmOp: client.ObjectKey{Namespace: c.Namespace, Name: name}}
-	helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
-	if err != nil {
+// choose sets the subject. A HelmOp that no longer exists may have entries too. A stored log may be of a fleet that
+// the user cannot read.
+func (l *logs) choose(ctx context.Context, name string) error {
+	namespace, helmOps, err := l.helmOps(ctx)
+	if err != nil && l.fromFile == "" {
 		return err
 	}
+	l.subject = subject{helmOp: client.ObjectKey{Namespace: namespace, Name: name}}
 	helmOp := &addonsv1.HelmOp{}
 	for _, other := range helmOps {
 		if other.Name == name {
@@ -163,13 +162,17 @@ func (l *logs) choose(ctx context.Context, c *kube.Client, name string) error {
 		}
 		l.subject.others = append(l.subject.others, other.Name)
 	}
-	if helmOp.Name == "" {
-		l.Note("warning: there is no HelmOp %q in namespace %q now", name, c.Namespace)
+	switch {
+	case err != nil:
+		l.Note("warning: the HelmOps of namespace %q are not known, so entries about releases of HelmOps whose names "+
+			"begin with %q are printed, too: %v", namespace, name+"-", err)
+	case helmOp.Name == "":
+		l.Note("warning: there is no HelmOp %q in namespace %q now", name, namespace)
 	}
 	if l.cluster == "" {
 		return nil
 	}
-	key := client.ObjectKey{Namespace: c.Namespace, Name: l.cluster}
+	key := client.ObjectKey{Namespace: namespace, Name: l.cluster}
 	if namespace, name, ok := strings.Cut(l.cluster, "/"); ok {
 		key = client.ObjectKey{Namespace: namespace, Name: name}
 	} else if helmOp.Spec.ManagementCluster != nil && l.cluster == clusterlink.Management.Name {
@@ -177,6 +180,17 @@ func (l *logs) choose(ctx context.Context, c *kube.Client, name string) error {
 	}
 	l.subject.cluster = &key
 	return nil
+}
+
+// helmOps returns the namespace of the command, and the HelmOps in it. If there is an error, the namespace is still
+// set.
+func (l *logs) helmOps(ctx context.Context) (namespace string, helmOps []*addonsv1.HelmOp, err error) {
+	c, err := l.Connect()
+	if err != nil {
+		return cmp.Or(ptr.Deref(l.ConfigFlags.Namespace, ""), metav1.NamespaceDefault), nil, err
+	}
+	helmOps, _, err = kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
+	return c.Namespace, helmOps, err
 }
 
 // shows reports whether the command prints an entry.

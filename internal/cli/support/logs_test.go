@@ -184,6 +184,15 @@ func TestLogsFromFile(t *testing.T) {
 			t.Errorf("%s: got %v\n%s%s", file, err, out, errOut)
 		}
 	}
+	// The log of another fleet can be read without its management cluster.
+	b.kubeconfig = filepath.Join(t.TempDir(), "none")
+	if err := os.WriteFile(b.kubeconfig, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errOut, err := b.run(t.Context(), "", "logs", "calico", "--from-file", path)
+	if err != nil || messages(out) != "one" || !strings.Contains(errOut, "are not known") {
+		t.Errorf("without a management cluster: got %v\n%s%s", err, out, errOut)
+	}
 }
 
 // TestLogsFollow writes entries, restarts a manager, and creates another one.
