@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -216,6 +217,26 @@ func TestListAndTag(t *testing.T) {
 	}
 	if out := b.ok("list", b.at("base"), "-o", "yaml"); !strings.Contains(out, "- tag: v1.10.0\n") {
 		t.Errorf("%s", out)
+	}
+}
+
+// TestControlCharacters expects that texts of a registry stay on their line, and write no escape sequences.
+func TestControlCharacters(t *testing.T) {
+	t.Parallel()
+	const bad, good = "a\x1b[2J\n::add-path::b\u009b", "v1.2.3"
+	quoted := strconv.Quote(bad)
+	var out strings.Builder
+	tags := &listed{Tags: []listedTag{{Tag: bad, Digest: "x"}, {Tag: good, Digest: "y"}}}
+	for _, digests := range []bool{false, true} {
+		if err := (&list{digests: digests}).table(&out, tags); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changed, _ := compare(bad, map[string]string{bad: "a: b\n"}, map[string]string{})
+	out.WriteString(changed.Diff)
+	if got := out.String(); strings.Count(got, quoted) != 3 || strings.Count(got, good+"\n") != 1 ||
+		strings.ContainsAny(got, "\x1b\u009b") {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -206,6 +206,7 @@ func union(a, b map[string]string) map[string]string {
 func compare(name string, before, after map[string]string) (diffedObject, bool) {
 	was, had := before[name]
 	is, has := after[name]
+	name = oneLine(name)
 	changed := diffedObject{Object: name, Change: "changed"}
 	switch {
 	case was == is && had == has:

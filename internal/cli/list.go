@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/spf13/cobra"
@@ -102,7 +105,7 @@ func (l *list) tags(ctx context.Context, at registryaccess.Location) (*listed, e
 		group.Go(func() error {
 			desc, err := repository.Resolve(ctx, result.Tags[i].Tag)
 			if err != nil {
-				return fmt.Errorf("tag %s: %w", result.Tags[i].Tag, err)
+				return fmt.Errorf("tag %s: %w", oneLine(result.Tags[i].Tag), err)
 			}
 			result.Tags[i].Digest = desc.Digest.String()
 			return nil
@@ -114,7 +117,7 @@ func (l *list) tags(ctx context.Context, at registryaccess.Location) (*listed, e
 func (l *list) table(out io.Writer, result *listed) error {
 	if !l.digests {
 		for _, tag := range result.Tags {
-			if _, err := fmt.Fprintln(out, tag.Tag); err != nil {
+			if _, err := fmt.Fprintln(out, oneLine(tag.Tag)); err != nil {
 				return err
 			}
 		}
@@ -122,11 +125,20 @@ func (l *list) table(out io.Writer, result *listed) error {
 	}
 	table := printers.GetNewTabWriter(out)
 	for _, tag := range result.Tags {
-		if _, err := fmt.Fprintf(table, "%s\t%s\n", tag.Tag, tag.Digest); err != nil {
+		if _, err := fmt.Fprintf(table, "%s\t%s\n", oneLine(tag.Tag), tag.Digest); err != nil {
 			return err
 		}
 	}
 	return table.Flush()
+}
+
+// oneLine quotes a text from a registry if it has control characters. Otherwise, it could write escape sequences to a
+// terminal, or further lines to a log that a program reads.
+func oneLine(text string) string {
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // compareTags sorts versions before other tags, and higher versions before lower versions.
