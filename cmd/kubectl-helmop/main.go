@@ -12,11 +12,16 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli"
 )
 
 func main() {
 	cli.Serve()
+	// Without a logger, controller-runtime prints a stack trace after a while.
+	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal ends the context. Code that does not follow the context, of kubectl for example, does not end then,
 	// so a second signal ends the process.

@@ -119,6 +119,7 @@ func (b *Base) RestConfig() (*rest.Config, error) {
 	}
 	config.UserAgent = "kubectl-helmop/" + version.Version
 	config.QPS, config.Burst = 50, 100
+	config.WarningHandler = rest.NewWarningWriter(b.Streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	return config, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -104,6 +105,33 @@ func TestProgram(t *testing.T) {
 	step := fleetview.NextForHelmOp(helmOp, b.Invocation())[0]
 	if !strings.HasSuffix(step.Command, "/paused- --context='my context' --kubeconfig=/k") {
 		t.Errorf("got %q", step.Command)
+	}
+}
+
+// TestWarnings expects each warning of the API server once, as kubectl prints it.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Warning", `299 - "a policy warns"`)
+		_ = json.NewEncoder(w).Encode(&addonsv1.HelmOp{})
+	}))
+	t.Cleanup(server.Close)
+	var errOut strings.Builder
+	base := NewBase(Options{Streams: genericiooptions.IOStreams{ErrOut: &errOut}})
+	empty := ""
+	base.ConfigFlags.APIServer, base.ConfigFlags.KubeConfig = &server.URL, &empty
+	c, err := base.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := c.HelmOp(t.Context(), "calico"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := errOut.String(); !strings.HasPrefix(got, "Warning: a policy ") || strings.Count(got, "Warning: ") != 1 {
+		t.Errorf("got %q", got)
 	}
 }
 
