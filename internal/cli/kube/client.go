@@ -171,6 +171,12 @@ func (c strictClient) Update(ctx context.Context, object client.Object, options 
 	return c.WithWatch.Update(ctx, object, append(options, client.FieldValidation(metav1.FieldValidationStrict))...)
 }
 
+func (c strictClient) Patch(ctx context.Context, object client.Object, patch client.Patch,
+	options ...client.PatchOption,
+) error {
+	return c.WithWatch.Patch(ctx, object, patch, append(options, client.FieldValidation(metav1.FieldValidationStrict))...)
+}
+
 // Mapper returns the resources of the kinds that the commands use, so that no discovery is needed. kinds are additional
 // namespaced kinds.
 func Mapper(kinds ...schema.GroupVersionKind) meta.RESTMapper {

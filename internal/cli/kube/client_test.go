@@ -163,6 +163,7 @@ func TestWritesAreStrict(t *testing.T) {
 	for verb, write := range map[string]func() error{
 		"create": func() error { return c.Create(t.Context(), helmOp.DeepCopy(), client.DryRunAll) },
 		"update": func() error { return c.Update(t.Context(), helmOp.DeepCopy()) },
+		"patch":  func() error { return c.Patch(t.Context(), helmOp.DeepCopy(), client.MergeFrom(&addonsv1.HelmOp{})) },
 	} {
 		err := Explain(write())
 		if err == nil || !strings.Contains(err.Error(), `unknown field "spec.new"`) ||
