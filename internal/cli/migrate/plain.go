@@ -27,6 +27,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/safeconfig"
@@ -121,7 +122,8 @@ func (p plain) records(ctx context.Context, c *kube.Client, clusters []*metav1.P
 func recordIn(ctx context.Context, c *kube.Client, cluster types.NamespacedName, namespace, name string) (
 	*migrate.Record, error,
 ) {
-	data, err := kubeconfig.FromSecret(ctx, c, cluster)
+	// A tenant may have written the kubeconfig, and building a configuration of it would already read files.
+	data, err := kubeconfig.FromSecret(ctx, clusterview.SafeKubeconfigs(c), cluster)
 	if err != nil {
 		return nil, fmt.Errorf("read its kubeconfig: %w", kube.Explain(err))
 	}

@@ -29,6 +29,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 )
 
 // TestSilentCluster has a Cluster whose API server does not answer.
@@ -90,6 +91,25 @@ users: [{name: one, user: {token: one}}]
 		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one"}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one-kubeconfig"},
 			Data: map[string][]byte{"value": []byte(config)}}).Build()
+}
+
+// TestRecordInRefusesFiles expects that a kubeconfig that names a file is refused before the file is read.
+func TestRecordInRefusesFiles(t *testing.T) {
+	t.Parallel()
+	c := newClusterClient(t, "https://127.0.0.1:1")
+	secret := &corev1.Secret{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "one-kubeconfig"}, secret); err != nil {
+		t.Fatal(err)
+	}
+	secret.Data["value"] = bytes.ReplaceAll(secret.Data["value"], []byte("token: one"), []byte("tokenFile: /nowhere"))
+	if err := c.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	_, err := recordIn(t.Context(), &kube.Client{WithWatch: c}, types.NamespacedName{Namespace: "fleet", Name: "one"},
+		"apps", "calico")
+	if !errors.Is(err, clusterview.ErrKubeconfigRefused) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // records is an API server with records of Helm.
