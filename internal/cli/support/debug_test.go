@@ -451,6 +451,26 @@ storage: {type: Registry, registry: {secretRef: {name: h}, certSecretRef: {name:
 	}
 }
 
+// TestSecretsOfPodSpec expects all Secrets to which a Pod refers.
+func TestSecretsOfPodSpec(t *testing.T) {
+	t.Parallel()
+	spec := &corev1.PodSpec{}
+	if err := yaml.UnmarshalStrict([]byte(`
+initContainers: [{name: i, envFrom: [{secretRef: {name: a}}]}]
+containers: [{name: c, env: [{name: V, valueFrom: {secretKeyRef: {name: b, key: k}}}]}]
+volumes:
+- {name: v, secret: {secretName: c}}
+- {name: w, projected: {sources: [{configMap: {name: other}}, {secret: {name: d}}]}}
+`), spec); err != nil {
+		t.Fatal(err)
+	}
+	names := &secretNames{}
+	names.addPodSpec(spec)
+	if slices.Sort(names.fixed); strings.Join(names.fixed, "") != "abcd" {
+		t.Errorf("got %q", names.fixed)
+	}
+}
+
 func TestCRDVersions(t *testing.T) {
 	t.Parallel()
 	condition := func(kind, status string) map[string]any {

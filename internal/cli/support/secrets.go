@@ -69,6 +69,13 @@ func (s *secretNames) addPodSpec(spec *corev1.PodSpec) {
 		if secret := spec.Volumes[i].Secret; secret != nil {
 			s.add(secret.SecretName)
 		}
+		if projected := spec.Volumes[i].Projected; projected != nil {
+			for _, source := range projected.Sources {
+				if source.Secret != nil {
+					s.add(source.Secret.Name)
+				}
+			}
+		}
 	}
 	for _, container := range slices.Concat(spec.InitContainers, spec.Containers) {
 		for _, from := range container.EnvFrom {
