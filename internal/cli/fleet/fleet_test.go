@@ -464,6 +464,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("%v is not a NotFound error", got.err)
 	}
 	b.fails(`there is no HelmOp "kalico"`, "status", "kalico")
+	b.fails(`there is no HelmOp "kalico"`, "versions", "calico", "kalico")
 	b.fails(`there is no HelmOp "kalico"`, "rollout", "status", "kalico")
 	b.fails(`HelmOp "calico" has no release in Cluster "prod-9"`, "describe", "calico", "--cluster", "prod-9")
 	b.fails(`--state "Sad" is unknown; use some of Stalled, Failed`, "status", "--state", "Sad")

@@ -183,6 +183,9 @@ func (v *versions) run(ctx context.Context, wanted []string) error {
 		return err
 	}
 	byKey := fleetview.ByKey(helmOps)
+	if err := checkNames(byKey, wanted, c.Namespace); err != nil {
+		return err
+	}
 	counts := fleetview.CountVersions(byKey, releases, wanted)
 	if v.checkRegistry {
 		if err := v.addNewer(ctx, c, byKey, counts); err != nil {

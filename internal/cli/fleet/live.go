@@ -39,7 +39,7 @@ func (s *status) runLive(ctx context.Context, c *kube.Client, terminal *kube.Ter
 	if err != nil {
 		return err
 	}
-	if err := s.checkNames(world, c.Namespace); err != nil {
+	if err := checkNames(world.HelmOps, s.HelmOps, c.Namespace); err != nil {
 		return err
 	}
 	if err := s.checkAccess(world, source.access); err != nil {

@@ -178,7 +178,7 @@ func (s *status) read(ctx context.Context, c *kube.Client) (*fleetview.World, cl
 		return nil, clusterAccess{}, err
 	}
 	w := fleetview.NewWorld(helmOps, releases, nil)
-	if err := s.checkNames(w, c.Namespace); err != nil {
+	if err := checkNames(w.HelmOps, s.HelmOps, c.Namespace); err != nil {
 		return nil, clusterAccess{}, err
 	}
 	access, err := accessTo(w, c.Namespace, func(namespace string) error {
@@ -262,11 +262,11 @@ func clusterNamespaces(w *fleetview.World, namespace string) []string {
 	return []string{namespace}
 }
 
-// checkNames returns an error if a HelmOp in the arguments does not exist.
-func (s *status) checkNames(w *fleetview.World, namespace string) error {
-	for _, name := range s.HelmOps {
+// checkNames returns an error if a HelmOp with one of the names does not exist.
+func checkNames(helmOps map[client.ObjectKey]*addonsv1.HelmOp, names []string, namespace string) error {
+	for _, name := range names {
 		found := false
-		for key := range w.HelmOps {
+		for key := range helmOps {
 			found = found || key.Name == name
 		}
 		if !found {
