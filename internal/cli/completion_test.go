@@ -5,7 +5,9 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -89,6 +91,9 @@ func TestExitCodesOfFleet(t *testing.T) {
 		{apierrors.NewTooManyRequests("many", 1), exit.Unreachable},
 		{apierrors.NewConflict(resource, "calico", errors.New("changed")), exit.Failed},
 		{errors.Join(kube.ErrResultFailed), exit.Usage},
+		{&url.Error{Op: "Get", Err: errors.New("connection refused")}, exit.Unreachable},
+		{&url.Error{Op: "Get", Err: context.DeadlineExceeded}, exit.Unreachable},
+		{&url.Error{Op: "Get", Err: context.Canceled}, exit.Failed},
 	} {
 		if got := exit.Code(tc.err); got != tc.want {
 			t.Errorf("%v: got %d, want %d", tc.err, got, tc.want)

@@ -62,7 +62,8 @@ func Code(err error) int {
 		if code, ok := codesByStatus[int(status.Status().Code)]; ok {
 			return code
 		}
-	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
+	// A request that the user interrupted says nothing about the API server.
+	case errors.As(err, &network) && !errors.Is(network, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return Unreachable
 	}
 	if errors.Is(err, kube.ErrResultFailed) {
