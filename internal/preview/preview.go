@@ -154,7 +154,13 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 	if err != nil {
 		return nil, err
 	}
-	rendered, chosen, _ := p.renderer.Outcome(ctx, program, object, cluster, "")
+	assigned, isAhead := "", program.Ahead && key.Namespace == helmOp.Namespace
+	if isAhead {
+		if assigned, err = p.assignedVersion(ctx, helmOp, key); err != nil {
+			return nil, err
+		}
+	}
+	rendered, chosen, _ := p.renderer.Outcome(ctx, program, object, cluster, assigned)
 	if rendered.Err != nil {
 		return nil, rendered.Err
 	}
@@ -169,7 +175,7 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 			variant, err := program.Variants.Of(cluster.Labels, version)
 			return variant.Ref, err
 		},
-		isAhead: program.Ahead && key.Namespace == helmOp.Namespace && cluster.Spec.Topology.IsDefined(),
+		isAhead: isAhead && cluster.Spec.Topology.IsDefined(),
 	}
 	if release.postRender, err = releasespec.PostRender(values.PostRender); err != nil {
 		return nil, err
@@ -179,6 +185,18 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 	spec := program.ReleaseSpec(helmOp, key, rendered, chosen, artifact)
 	release.HelmOpRelease = childOf(helmOp, key, spec)
 	return release, nil
+}
+
+// assignedVersion returns the Kubernetes version for which the manager has selected the artifact of the existing
+// release in a Cluster; empty if there is no release. The manager keeps this version while it does not know the next
+// step of an upgrade.
+func (p *Previewer) assignedVersion(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey) (string,
+	error,
+) {
+	child := &addonsv1.HelmOpRelease{}
+	name := apiutil.ChildName(helmOp.Name, apiutil.TitleOf(helmOp.Namespace, cluster))
+	err := p.Client.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace, Name: name}, child)
+	return child.Spec.KubernetesVersion, client.IgnoreNotFound(err)
 }
 
 // readCluster is a Cluster in both forms.

@@ -4,6 +4,7 @@
 package preview
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,8 +12,10 @@ import (
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
 )
@@ -83,4 +86,76 @@ func TestGroupUpgrades(t *testing.T) {
 	if want := []string{"prod-4: ", "prod-2+prod-3: the release has <cluster>", "prod-1: a"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// TestReleaseKeepsAssignedVersion has an upgrade of Kubernetes whose next step is not known. The manager then keeps the
+// version of the existing release, so a preview must not return to the version that the Cluster runs.
+func TestReleaseKeepsAssignedVersion(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBench(t, true)
+	release, err := b.previewer.Release(t.Context(), b.helmOp, b.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &release.HelmOpRelease.Spec
+	if spec.KubernetesVersion != "v1.35.2" || !strings.Contains(fmt.Sprint(release.unresolved), "not resolved") {
+		t.Errorf("got %q, %v", spec.KubernetesVersion, release.unresolved)
+	}
+}
+
+// upgradeBench is a HelmOp that is upgraded before Kubernetes, and its release in a Cluster with a requested upgrade to
+// v1.37.1. The control plane runs v1.34.0, and the release has been made ready for v1.35.2.
+type upgradeBench struct {
+	helmOp    *addonsv1.HelmOp
+	child     *addonsv1.HelmOpRelease
+	key       client.ObjectKey
+	previewer *Previewer
+}
+
+// newUpgradeBench returns a bench. publishesPlans says whether Cluster API publishes plans. plan are the planned steps.
+func newUpgradeBench(t *testing.T, publishesPlans bool, plan ...string) *upgradeBench {
+	t.Helper()
+	b := &upgradeBench{key: client.ObjectKey{Namespace: "n", Name: "one"}}
+	b.helmOp = controllertest.UpToDateHelmOp(t, "web", func(h *addonsv1.HelmOp) {
+		h.Spec.Release.Name = "web"
+		h.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
+		h.Spec.RefsByKubernetesVersion = []addonsv1.KubernetesVersionReference{
+			{KubernetesVersion: ">=1.35", Ref: addonsv1.ArtifactReference{Tag: "2"}}}
+	})
+	b.child = childOf(b.helmOp, b.key, &addonsv1.HelmOpReleaseSpec{KubernetesVersion: "v1.35.2",
+		ClusterRef: addonsv1.ClusterReference{Name: "one"}})
+	cluster := &clusterv1.Cluster{ObjectMeta: controllertest.Meta("one")}
+	cluster.Labels = map[string]string{"web": "yes"}
+	controllertest.RequestUpgrade(cluster, "v1.37.1")
+	cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{}
+	for _, step := range plan {
+		cluster.Status.ControlPlane.UpgradePlan = append(cluster.Status.ControlPlane.UpgradePlan,
+			clusterv1.StatusUpgradePlanVersion{Version: step})
+	}
+	kubeconfig := controllertest.Opaque("one-kubeconfig", map[string]string{"value": `
+apiVersion: v1
+kind: Config
+current-context: one
+clusters: [{name: one, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: one, context: {cluster: one, user: one}}]
+users: [{name: one, user: {token: one}}]
+`})
+	b.previewer = New(Options{Client: eitherReader{controllertest.StoreOf(t, b.helmOp, b.child, cluster, kubeconfig),
+		controllertest.UpgradeClient(t, "n", "v1.34.0", publishesPlans)}})
+	return b
+}
+
+// eitherReader reads objects from a second reader if the first one does not have them.
+type eitherReader struct {
+	client.Reader
+	second client.Reader
+}
+
+func (r eitherReader) Get(ctx context.Context, key client.ObjectKey, object client.Object,
+	options ...client.GetOption,
+) error {
+	if r.Reader.Get(ctx, key, object, options...) == nil {
+		return nil
+	}
+	return r.second.Get(ctx, key, object, options...)
 }
