@@ -134,8 +134,11 @@ type Release struct {
 	unresolved error
 	// kubernetesVersion is the version in the Cluster object; empty if it has none.
 	kubernetesVersion string
-	// cluster is the Cluster object.
-	cluster *clusterv1.Cluster
+	// cluster is the Cluster object, and controlPlane is its control plane.
+	cluster      *clusterv1.Cluster
+	controlPlane map[string]any
+	// assigned is the result of assignedVersion, for a HelmOp that upgrades releases before Kubernetes.
+	assigned string
 	// refAt returns the reference to the artifact for a version of Kubernetes.
 	refAt func(version string) (addonsv1.ArtifactReference, error)
 	// isAhead means that HelmOp upgrades the release before Kubernetes.
@@ -160,7 +163,7 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 			return nil, err
 		}
 	}
-	rendered, chosen, _ := p.renderer.Outcome(ctx, program, object, cluster, assigned)
+	rendered, chosen, objects := p.renderer.Outcome(ctx, program, object, cluster, assigned)
 	if rendered.Err != nil {
 		return nil, rendered.Err
 	}
@@ -170,7 +173,7 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 	}
 	release := &Release{HelmOp: helmOp, IsSelected: isSelected, IsReady: apiutil.IsInitialized(cluster),
 		Values: values.Values, SecretValues: secretValues, kubernetesVersion: chosen.Version,
-		cluster: cluster,
+		cluster: cluster, controlPlane: objects.Data.ControlPlane, assigned: assigned,
 		refAt: func(version string) (addonsv1.ArtifactReference, error) {
 			variant, err := program.Variants.Of(cluster.Labels, version)
 			return variant.Ref, err

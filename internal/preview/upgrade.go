@@ -21,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgraderun"
 )
@@ -148,6 +149,9 @@ func (p *Previewer) upgradeCheck(ctx context.Context, release *Release, child *a
 	if check.Target, err = p.target(ctx, release); err != nil {
 		return nil, err
 	}
+	if err := p.addSteps(ctx, release, check); err != nil {
+		return nil, err
+	}
 	with := func(changed *addonsv1.HelmOpRelease) *Release {
 		other := *release
 		other.HelmOpRelease = changed
@@ -172,6 +176,22 @@ func (p *Previewer) upgradeCheck(ctx context.Context, release *Release, child *a
 		return p.chart(ctx, with(changed))
 	}
 	return check, nil
+}
+
+// addSteps adds what is known about the steps of the upgrade, as the manager does. Cluster API plans the steps when the
+// upgrade is requested.
+func (p *Previewer) addSteps(ctx context.Context, release *Release, check *upgraderun.Check) error {
+	if !render.IsSameVersion(check.Version, release.cluster.Spec.Topology.Version) {
+		return nil
+	}
+	running, specified := render.RunningVersion(release.controlPlane), render.SpecifiedVersion(release.controlPlane)
+	check.Plan = render.UpgradeSteps(release.cluster, specified, running)
+	if !release.isAhead {
+		return nil
+	}
+	publishesPlans, err := render.PublishesPlans(ctx, p.renderer.Objects, release.cluster, release.controlPlane)
+	check.Initial = render.VersionWithoutPlan(release.cluster, running, release.assigned, publishesPlans)
+	return err
 }
 
 // Another returns a Previewer for another HelmOp. Both share the objects that were read, and the list of Clusters that

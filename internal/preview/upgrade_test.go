@@ -103,6 +103,36 @@ func TestReleaseKeepsAssignedVersion(t *testing.T) {
 	}
 }
 
+// TestUpgradeCheckHasPlan expects the exact versions of the steps that Cluster API has planned for a requested upgrade,
+// and the first version of the release if Cluster API does not publish plans.
+func TestUpgradeCheckHasPlan(t *testing.T) {
+	t.Parallel()
+	steps := []string{"v1.35.2", "v1.36.3", "v1.37.1"}
+	for name, tc := range map[string]struct {
+		publishesPlans bool
+		plan           []string
+		to, initial    string
+		want           []string
+	}{
+		"a plan":          {true, steps, "v1.37.1", "", steps},
+		"another version": {true, steps, "v1.38", "", nil},
+		"no plan":         {false, nil, "v1.37.1", "v1.35.2", nil},
+	} {
+		b := newUpgradeBench(t, tc.publishesPlans, tc.plan...)
+		release, err := b.previewer.Release(t.Context(), b.helmOp, b.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check, err := b.previewer.upgradeCheck(t.Context(), release, b.child, tc.to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(check.Plan, tc.want) || check.Initial != tc.initial {
+			t.Errorf("%s: got the plan %q and %q first", name, check.Plan, check.Initial)
+		}
+	}
+}
+
 // upgradeBench is a HelmOp that is upgraded before Kubernetes, and its release in a Cluster with a requested upgrade to
 // v1.37.1. The control plane runs v1.34.0, and the release has been made ready for v1.35.2.
 type upgradeBench struct {
