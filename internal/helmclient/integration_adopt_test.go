@@ -209,7 +209,7 @@ func TestIntegrationAdoptUnchanged(t *testing.T) {
 			}
 
 			b.reconnect(-1)
-			// The tests of the chart do not run, because nobody has upgraded the release.
+			// The tests of the chart do not run, because the adoption is no upgrade.
 			tested := model.Policy{Test: model.TestPolicy{Enabled: true}}
 			if next := b.decide(desired, tested); next.State != model.StateInSync || next.Action != model.ActionNone {
 				t.Errorf("after a restart: %+v", next)

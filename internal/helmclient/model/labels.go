@@ -96,7 +96,7 @@ const (
 	// TestedFailed is the value of LabelTested after a test failed.
 	TestedFailed = "failed"
 	// TestedAdopted is the value of LabelTested on a revision of another owner that HelmOp has adopted. The tests do not
-	// run: a failed test would roll the release back, although nobody has upgraded it.
+	// run: a failed test would roll the release back, although there was no upgrade.
 	TestedAdopted = "adopted"
 
 	// Helm's own labels.
