@@ -190,8 +190,8 @@ type layout struct {
 	Say string
 }
 
-// enter takes one of a limited number of places. If no place becomes free in time, enter answers the request and returns
-// false.
+// enter takes one of a limited number of places. If no place becomes free in time, enter answers the request and
+// returns false.
 func enter(w http.ResponseWriter, r *http.Request, places chan struct{}, wait time.Duration, refusal string) bool {
 	select {
 	case places <- struct{}{}:
