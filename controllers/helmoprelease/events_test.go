@@ -36,8 +36,8 @@ func TestEventsOfFleetAreLimited(t *testing.T) {
 	g.Expect(recorder.Events).To(gomega.HaveLen(releases + report.EventBurst))
 }
 
-// TestRecordsLeftEventIsRecordedHourly checks that a HelmOp gets one Event about undeleted records per hour, independent
-// of the number of its releases: an API server keeps an Event for an hour.
+// TestRecordsLeftEventIsRecordedHourly checks that a HelmOp gets one Event about undeleted records per hour,
+// independent of the number of its releases: an API server keeps an Event for an hour.
 func TestRecordsLeftEventIsRecordedHourly(t *testing.T) {
 	t.Parallel()
 	recorder, now := events.NewFakeRecorder(10), time.Unix(1_800_000_000, 0)
