@@ -102,7 +102,7 @@ func (s *Store) removeSelected(selector string) (names []string, err error) {
 		return nil, err
 	}
 	defer s.forget()
-	// After an uninstallation, nobody needs the changes.
+	// After an uninstallation, the changes are not needed.
 	s.noteChange("", nil, false)
 	options := metav1.ListOptions{LabelSelector: selector, FieldSelector: "type=" + string(secretType)}
 	var response []byte
