@@ -100,8 +100,8 @@ Credentials of registries are read from the Docker configuration (` + "`docker l
 
 Exit codes:
   0  success
-  1  failure; or the result of "diff", "preview", "upgrade-check", "bill --missing-in" or "status --exit-code": something
-     differs, is to do, is missing or is unhealthy
+  1  failure; or the result of "diff", "preview", "upgrade-check", "bill --missing-in" or "status --exit-code":
+     something differs, is to do, is missing or is unhealthy
   2  invalid arguments, or one of these commands has no result
   3  not found
   4  access denied

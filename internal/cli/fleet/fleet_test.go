@@ -559,8 +559,9 @@ func TestStatusOfUnlistedClusters(t *testing.T) {
 	b.create(monitoring)
 	b.release(monitoring, "canary-1", 1, ready("3.30.2", time.Hour))
 	b.release(monitoring, "tenant/prod-1", 1, stalled)
-	path := b.reader("jill", []string{"get", "list", "watch"}, rbacv1.PolicyRule{APIGroups: []string{clusterv1.GroupVersion.Group},
-		Resources: []string{"clusters"}, Verbs: []string{"get", "list", "watch"}})
+	verbs := []string{"get", "list", "watch"}
+	path := b.reader("jill", verbs, rbacv1.PolicyRule{APIGroups: []string{clusterv1.GroupVersion.Group},
+		Resources: []string{"clusters"}, Verbs: verbs})
 	for _, args := range [][]string{{"--wave", "canary"}, {"-l", "stage=canary"}, {"--wave", "canary", "-w"}} {
 		got := b.runAs(t.Context(), path, "", append([]string{"status", "monitoring"}, args...)...)
 		if !apierrors.IsForbidden(got.err) || got.out != "" {
