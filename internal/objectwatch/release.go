@@ -73,8 +73,8 @@ type object struct {
 	healthChecked, listed bool
 }
 
-// sharedRef is a reference whose texts are shared. The namespace is separate: it often contains the name of the Cluster,
-// while the rest is the same in all Clusters.
+// sharedRef is a reference whose texts are shared. The namespace is separate: it often contains the name of the
+// Cluster, while the rest is the same in all Clusters.
 type sharedRef struct {
 	object    unique.Handle[inventory.Ref]
 	namespace unique.Handle[string]
