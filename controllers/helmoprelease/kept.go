@@ -35,7 +35,7 @@ func isAsLeft(left *recordreads.Left, snapshot *objectwatch.Snapshot) bool {
 	if left == nil {
 		return true
 	}
-	if snapshot == nil || !snapshot.Synced {
+	if snapshot == nil || !snapshot.Synced || snapshot.Err != nil {
 		return false
 	}
 	for ref, generation := range left.Objects {
@@ -44,7 +44,7 @@ func isAsLeft(left *recordreads.Left, snapshot *objectwatch.Snapshot) bool {
 			continue // The object is listed from time to time.
 		}
 		isSame := generation.UID == "" || state.UID == generation.UID
-		if !state.Exists || !isSame || state.Generation > generation.Number {
+		if !state.Exists || !isSame || state.Generation > generation.Number || state.WatchError != nil {
 			return false
 		}
 	}

@@ -113,13 +113,15 @@ func TestChangedObjectsOutdateRecords(t *testing.T) {
 		state    objectwatch.State
 		want     bool
 	}{
-		"of a read":          {unsynced: true, want: true},
-		"as left":            {left: left, state: seen("d", 2), want: true},
-		"older":              {left: left, state: seen("d", 1), want: true},
-		"not watched":        {left: left, state: objectwatch.State{Exists: true}, want: true},
-		"changed":            {left: left, state: seen("d", 3)},
-		"created again":      {left: left, state: seen("e", 1)},
-		"deleted":            {left: left, state: objectwatch.State{Known: true}},
+		"of a read":     {unsynced: true, want: true},
+		"as left":       {left: left, state: seen("d", 2), want: true},
+		"older":         {left: left, state: seen("d", 1), want: true},
+		"not watched":   {left: left, state: objectwatch.State{Exists: true}, want: true},
+		"changed":       {left: left, state: seen("d", 3)},
+		"created again": {left: left, state: seen("e", 1)},
+		"deleted":       {left: left, state: objectwatch.State{Known: true}},
+		"watch has an error": {left: left, state: objectwatch.State{Known: true, Exists: true, UID: "d", Generation: 2,
+			WatchError: &objectwatch.WatchError{Err: objectwatch.ErrForbidden}}},
 		"watches begin":      {left: left, state: objectwatch.State{Exists: true}, unsynced: true},
 		"without generation": {left: recordreads.LeftFor(&addonsv1.HelmOpRelease{}, nil), want: true},
 	} {

@@ -71,8 +71,9 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 		if err := r.engine.TakeOver(ctx, p.target, p.desired, p.observation); err != nil {
 			return end(r.failed(ctx, p.releaseScope, failures.Observing, err))
 		}
-		// The result of an earlier read has the former labels.
+		// The results of earlier reads have the former labels, also the result of this pass: no later pass may use it.
 		r.memoryOf(p.release).Records.Outdate()
+		p.readAt = time.Time{}
 		ctrl.LoggerFrom(ctx).Info("Took over a release from another management cluster", "former", former)
 	}
 	metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, own)

@@ -162,7 +162,7 @@ func (r *Result) Permits(decision decide.Decision, policy model.Policy) bool {
 	case model.ActionNone:
 		return !policy.CorrectDrift
 	case model.ActionInstall, model.ActionUpgrade:
-		return r.forAction && decision.Recovery == decide.RecoverNothing
+		return r.forAction && decision.Recovery == decide.RecoverNothing && decision.State != model.StateForeign
 	default:
 		return false
 	}

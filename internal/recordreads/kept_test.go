@@ -102,6 +102,7 @@ func TestWaitingPassKeepsItsRead(t *testing.T) {
 				for _, decision := range []decide.Decision{
 					{Action: model.ActionRollback}, {Action: model.ActionAdopt}, {Action: model.ActionUninstall},
 					{Action: model.ActionInstall, Recovery: decide.RecoverReplace}, {Action: model.ActionWait},
+					{Action: model.ActionUpgrade, State: model.StateForeign},
 				} {
 					if result.Permits(decision, model.Policy{}) {
 						t.Errorf("%+v is permitted", decision)
