@@ -114,7 +114,7 @@ func (p *Previewer) leaving(ctx context.Context, helmOp *addonsv1.HelmOp, childr
 		}
 		cluster, err := clusterview.ReadCluster(ctx, p.Client, key, helmOp.Labels[addonsv1.ShardLabel])
 		if err == nil && (cluster.GetDeletionTimestamp() != nil || !matches(cluster) ||
-			apiutil.ShardTitle(cluster) != apiutil.ShardTitle(helmOp) && !stays(helmOp, child)) {
+			p.isHeldByOtherShard(ctx, helmOp, child, cluster)) {
 			continue
 		}
 		if !apierrors.IsNotFound(err) {
@@ -152,6 +152,25 @@ func unchecked(err error, child *addonsv1.HelmOpRelease) (State, string) {
 	}
 }
 
+// isHeldByOtherShard reports whether the manager does not change a release because its Cluster has another shard: the
+// manager then only orphans releases in Clusters that are no longer selected.
+func (p *Previewer) isHeldByOtherShard(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease,
+	cluster *unstructured.Unstructured,
+) bool {
+	if apiutil.ShardTitle(cluster) == apiutil.ShardTitle(helmOp) {
+		return false
+	}
+	if apiutil.DeletionPolicy(child, helmOp) != addonsv1.DeletionPolicyOrphan {
+		return true
+	}
+	selector, err := selection.SelectorOf(helmOp)
+	if err != nil {
+		return true
+	}
+	isSelected, err := selector.Selects(ctx, p.Client, cluster)
+	return err != nil || isSelected
+}
+
 // children returns the HelmOpReleases of a HelmOp, by their names.
 func (p *Previewer) children(ctx context.Context, helmOp *addonsv1.HelmOp) (map[string]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
@@ -161,6 +180,7 @@ func (p *Previewer) children(ctx context.Context, helmOp *addonsv1.HelmOp) (map[
 	}
 	children := map[string]*addonsv1.HelmOpRelease{}
 	for i := range list.Items {
+		p.reads.add(&list.Items[i])
 		children[list.Items[i].Name] = &list.Items[i]
 	}
 	return children, nil

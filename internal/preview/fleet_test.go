@@ -110,6 +110,10 @@ func TestPreviewOfLeavingClusters(t *testing.T) {
 		"elsewhere": func(c *clusterv1.Cluster, _ *addonsv1.HelmOpRelease) {
 			c.Labels = map[string]string{addonsv1.ShardLabel: "a"}
 		},
+		"moved": func(c *clusterv1.Cluster, r *addonsv1.HelmOpRelease) {
+			c.Labels = map[string]string{"web": "yes", addonsv1.ShardLabel: "a"}
+			r.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
+		},
 		"other": func(c *clusterv1.Cluster, _ *addonsv1.HelmOpRelease) { c.Labels = map[string]string{"other": "yes"} },
 	} {
 		cluster, child := &clusterv1.Cluster{ObjectMeta: controllertest.Meta(name)}, childIn(name)
