@@ -224,6 +224,9 @@ func set(value bool) *bool {
 	return ptr.To(true)
 }
 
+// fluxRetry is the strategy with which Flux retries without a limit, and ignores the remediation.
+const fluxRetry = "RetryOnFailure"
+
 func (i *Item) setFluxInstall(release *helmRelease) {
 	from, to := release.Spec.Install, install(i.HelmOp)
 	to.Timeout = or(from.Timeout, release.Spec.Timeout)
@@ -239,7 +242,9 @@ func (i *Item) setFluxInstall(release *helmRelease) {
 	if from.SkipCRDs {
 		to.CRDs = addonsv1.CRDPolicySkip
 	}
-	if r := from.Remediation; r != nil {
+	if from.Strategy.Name == fluxRetry {
+		to.Remediation = &addonsv1.InstallRemediation{Retries: ptr.To[int32](-1), Strategy: addonsv1.InstallRemediationRetry}
+	} else if r := from.Remediation; r != nil {
 		to.Remediation = &addonsv1.InstallRemediation{Retries: &r.Retries, Strategy: addonsv1.InstallRemediationUninstall}
 	}
 }
@@ -265,6 +270,11 @@ func (i *Item) setFluxUpgrade(release *helmRelease) {
 // setFluxRemediation converts what Flux does after a failed upgrade.
 func (i *Item) setFluxRemediation(release *helmRelease) {
 	from, test := release.Spec.Upgrade.Remediation, &release.Spec.Test
+	if release.Spec.Upgrade.Strategy.Name == fluxRetry {
+		upgrade(i.HelmOp).Remediation = &addonsv1.UpgradeRemediation{Retries: ptr.To[int32](-1),
+			Strategy: addonsv1.UpgradeRemediationRetry}
+		return
+	}
 	if from == nil {
 		return
 	}

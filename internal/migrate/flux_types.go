@@ -104,7 +104,10 @@ type fluxAction struct {
 	CleanupOnFail            bool               `json:"cleanupOnFail"`
 	KeepHistory              bool               `json:"keepHistory"`
 	DeletionPropagation      string             `json:"deletionPropagation"`
-	Remediation              *struct {
+	Strategy                 struct {
+		Name string `json:"name"`
+	} `json:"strategy"`
+	Remediation *struct {
 		Retries              int32  `json:"retries"`
 		Strategy             string `json:"strategy"`
 		RemediateLastFailure *bool  `json:"remediateLastFailure"`
