@@ -34,6 +34,9 @@ func PromptPassword(ctx context.Context, streams genericiooptions.IOStreams, pro
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return nil, ErrNoTerminal
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // Otherwise the echo could be restored before it is switched off.
+	}
 	terminal := int(file.Fd())
 	before, err := term.GetState(terminal)
 	if err != nil {

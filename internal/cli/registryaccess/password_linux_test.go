@@ -58,4 +58,10 @@ func TestPromptPassword(t *testing.T) {
 		t.Errorf("got %q, %v after an interruption", got.password, got.err)
 	}
 	wait(false)
+
+	go prompt()
+	if got := <-results; !errors.Is(got.err, context.Canceled) {
+		t.Errorf("got %q, %v after the interruption", got.password, got.err)
+	}
+	g.Consistently(hides, 50*time.Millisecond, time.Millisecond).Should(gomega.BeFalse())
 }
