@@ -108,18 +108,18 @@ demo: ## Three Clusters, an OCI registry and HelmOp on this machine; stop with C
 RACE := ./internal/helmclient ./internal/objectwatch ./internal/cli/fleet ./controllers/helmoprelease \
 	./controllers/cluster ./controllers/helmop ./hack/cmd/testrun ./internal/actionprogress ./internal/artifacts \
 	./internal/async ./internal/attempts ./internal/bundle ./internal/bytebudget ./internal/bytelru ./internal/celexpr \
-	./internal/cli ./internal/cli/bill ./internal/cli/kube ./internal/cli/migrate ./internal/cli/steer \
-	./internal/cli/support ./internal/clusterlink ./internal/clustermove ./internal/clusterview ./internal/compact \
-	./internal/drift ./internal/helmclient/actionmemory ./internal/helmclient/apply ./internal/helmclient/connections \
-	./internal/helmclient/dryrun ./internal/helmclient/knownobjects ./internal/helmclient/manifests \
-	./internal/helmclient/records ./internal/helmclient/waits ./internal/kindcache ./internal/manager \
-	./internal/memory ./internal/oci ./internal/oci/cloud ./internal/oci/credentials ./internal/oci/endpoint \
-	./internal/oci/flight ./internal/oci/store ./internal/oci/transport ./internal/oci/verification \
-	./internal/ownwrites ./internal/preflight ./internal/preview ./internal/queue ./internal/recordreads \
-	./internal/recordstorage ./internal/redaction ./internal/render ./internal/report ./internal/resolution \
-	./internal/runningactions ./internal/sandbox ./internal/selection ./internal/slots ./internal/templating \
-	./internal/ui ./internal/watches ./test/testbed/apiserver ./test/testbed/cutproxy ./test/testbed/otlp \
-	./test/testbed/process ./test/testbed/registry
+	./internal/cli ./internal/cli/bill ./internal/cli/kube ./internal/cli/migrate ./internal/cli/registryaccess \
+	./internal/cli/steer ./internal/cli/support ./internal/clusterlink ./internal/clustermove ./internal/clusterview \
+	./internal/compact ./internal/drift ./internal/helmclient/actionmemory ./internal/helmclient/apply \
+	./internal/helmclient/connections ./internal/helmclient/dryrun ./internal/helmclient/knownobjects \
+	./internal/helmclient/manifests ./internal/helmclient/records ./internal/helmclient/waits ./internal/kindcache \
+	./internal/manager ./internal/memory ./internal/oci ./internal/oci/cloud ./internal/oci/credentials \
+	./internal/oci/endpoint ./internal/oci/flight ./internal/oci/store ./internal/oci/transport \
+	./internal/oci/verification ./internal/ownwrites ./internal/preflight ./internal/preview ./internal/queue \
+	./internal/recordreads ./internal/recordstorage ./internal/redaction ./internal/render ./internal/report \
+	./internal/resolution ./internal/runningactions ./internal/sandbox ./internal/selection ./internal/slots \
+	./internal/templating ./internal/ui ./internal/watches ./test/testbed/apiserver ./test/testbed/cutproxy \
+	./test/testbed/otlp ./test/testbed/process ./test/testbed/registry
 SKIP_RACE := ^Test(Bootstrap|CodecIsBounded|PackValues|UpdateReservesMemory|IntegrationBig|IntegrationFaultManyObjects|KustomizationLimits|KustomizeFetchesNothing|GzipBombs|TextBombs|Limits\b|PreviewOfManyClusters|RevisionsAreBoundedInBytes)
 CUT := ^Test(Integration)?(Store)?(Cut|HandOver)
 SPLIT = $(shell grep -lE '^func $(SKIP_RACE:^%=%)' $(wildcard $(RACE:%=%/*_test.go)) | xargs -n 1 dirname | sort -u)

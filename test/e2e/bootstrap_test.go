@@ -41,7 +41,7 @@ const (
 	stateHelmOp       = "cluster-state"
 	stateRepository   = "fleet"
 	stateNamespace    = "team-a"
-	providerTimeout   = 8 * time.Second
+	providerTimeout   = 12 * time.Second
 	extraKey          = "example.com/extra"
 	bootstrapInterval = "1s"
 )

@@ -27,7 +27,7 @@ func (s *bootstrapScenario) demandsSignatures() {
 	demand := []string{"--image", firstImage, "--verify-key", s.path("cosign.pub")}
 	// On a busy machine, the command may time out before HelmOp has verified.
 	s.Eventually(func(g gomega.Gomega) {
-		code, _, stderr := s.run("writer.json", append(append(s.bootstrapArgs(), demand...), "--timeout", "5s")...)
+		code, _, stderr := s.run("writer.json", append(append(s.bootstrapArgs(), demand...), "--timeout", "8s")...)
 		g.Expect(code).To(gomega.Equal(1), stderr)
 		g.Expect(stderr).To(gomega.ContainSubstring(addonsv1.SignatureNotFoundReason))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
