@@ -77,9 +77,7 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 	if state := r.clusters.State(key); err == nil && state.IsUnreachable() {
 		// Another request would fail in the same way, only later. The watches stay, because the cluster may respond
 		// again soon. The records are read then: the cluster may have been restored from a backup.
-		if records := &r.memoryOf(release).Records; !records.IsUnread() {
-			records.Outdate()
-		}
+		r.readAgain(release)
 		report.Unreachable(release, noConnection(release, cluster, state.Cause))
 		return model.Target{}, false
 	}

@@ -5,6 +5,7 @@ package helmoprelease
 
 import (
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
@@ -49,6 +50,13 @@ func isAsLeft(left *recordreads.Left, snapshot *objectwatch.Snapshot) bool {
 		}
 	}
 	return true
+}
+
+// readAgain drops what is known about the records of a release, so that the next pass that needs them reads them.
+func (r *Reconciler) readAgain(release *addonsv1.HelmOpRelease) {
+	if known := r.memories.Known(client.ObjectKeyFromObject(release)); known != nil && !known.Records.IsUnread() {
+		known.Records.Outdate()
+	}
 }
 
 // keepForAction keeps the records that a pass has read, for the pass that follows when the chart is there or a slot is

@@ -158,3 +158,19 @@ func TestPauseOutdatesRecords(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreachableClusterOutdatesRecords checks that a release is read after an outage of its cluster.
+func TestUnreachableClusterOutdatesRecords(t *testing.T) {
+	t.Parallel()
+	for failures, want := range map[int]bool{1: true, 2: false} {
+		r, release := &Reconciler{clusters: linkMadeMeanwhile{failures: failures}}, &addonsv1.HelmOpRelease{}
+		records := &r.memories.Of(types.NamespacedName{}).Records
+		records.KeepFirst("key", model.Observation{})
+		if _, ok := r.connect(t.Context(), release, controllertest.DeletingCluster("", false)); ok != want {
+			t.Fatalf("%d failures: there is a connection: %t", failures, ok)
+		}
+		if _, ok := records.Take("key", release); ok != want {
+			t.Errorf("%d failures: the records from before the outage are used: %t", failures, ok)
+		}
+	}
+}

@@ -187,10 +187,7 @@ func (r *Reconciler) checkPause(_ context.Context, p *releasePass) (*ctrl.Result
 	if why == "" {
 		return nil, nil
 	}
-	if known := r.memories.Known(client.ObjectKeyFromObject(p.release)); known != nil && !known.Records.IsUnread() {
-		// Users pause a release to change it by hand.
-		known.Records.Outdate()
-	}
+	r.readAgain(p.release) // Users pause a release to change it by hand.
 	return after(0), nil
 }
 
