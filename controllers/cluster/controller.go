@@ -318,10 +318,10 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 			continue
 		}
 		changed = true
-		for i, one := range append([]clusterlife.UpgradeDecision{decision}, steps.Decisions...) {
+		for _, one := range append([]clusterlife.UpgradeDecision{decision}, steps.Decisions...) {
 			if one.Event != "" {
 				holdEvents = append(holdEvents, func() {
-					r.eventAt(scope, holder.Release, eventType(one.Warning), one.Event, report.ActionOf("HoldUpgrade", i), one.Message)
+					r.eventAt(scope, holder.Release, eventType(one.Warning), one.Event, "HoldUpgrade", one.Message)
 				})
 			}
 		}

@@ -11,7 +11,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 )
 
@@ -29,8 +28,8 @@ func (r *Reconciler) resolve(ctx context.Context, scope *helmOpScope) error {
 	}
 	scope.resolution, scope.artifact = *outcome, outcome.Artifact
 	scope.retryWithin(outcome.RequeueAfter)
-	for i, change := range outcome.Changes {
-		r.event(helmOp, corev1.EventTypeNormal, addonsv1.ArtifactResolvedEvent, report.ActionOf("Resolve", i), change)
+	for _, change := range outcome.Changes {
+		r.event(helmOp, corev1.EventTypeNormal, addonsv1.ArtifactResolvedEvent, "Resolve", change)
 	}
 	isNewlyVerified, hasNewlyFailed := outcome.WriteTo(helmOp)
 	if isNewlyVerified {
