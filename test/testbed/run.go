@@ -54,9 +54,13 @@ func Kubectl(ctx context.Context, set *binaries.Set, kubeconfig string, args ...
 }
 
 // BuildManager builds HelmOp's manager from the repository at root into dir, and returns the path of the program.
+//
+// The program has no version: to find it, Go would run `git status`, which changes the folder .git. Go repeats tests that
+// list the repository after such a change.
 func BuildManager(ctx context.Context, root, dir string) (string, error) {
 	path := filepath.Join(dir, "helmop-manager")
-	_, err := run(ctx, root, "go", []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
+	_, err := run(ctx, root, "go", []string{"CGO_ENABLED=0"}, "build", "-buildvcs=false", "-trimpath",
+		"-ldflags", "-s -w", "-o", path, ".")
 	return path, err
 }
 
