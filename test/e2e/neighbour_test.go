@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// usualTimes is how often a neighbour is served before the hostile actions start.
-	usualTimes = 3
+	// strictTimes is how often a neighbour is served before the hostile actions start, and during each of them, if the
+	// limit is strict. Otherwise, once is enough.
+	strictTimes = 3
 
 	// slowFactor and slowTime are the limits of isSlow.
 	slowFactor = 10
 	slowTime   = time.Minute
 
-	// strictEnv is set by `make test-hostile`, which runs one test at a time. A neighbour is then served usualTimes during
-	// hostile actions, and the median must be at most strictFactor times the usual duration.
+	// strictEnv is set by `make test-hostile`, which runs one test at a time. A neighbour is then served strictTimes
+	// during hostile actions, and the median must be at most strictFactor times the usual duration.
 	strictEnv    = "HELMOP_STRICT"
 	strictFactor = 2
 )
@@ -34,7 +35,7 @@ type neighbour struct {
 	*scenario
 	cluster *workload
 	helmOps []*addonsv1.HelmOp
-	// install and upgrade are the usual durations: the medians of usualTimes.
+	// install and upgrade are the usual durations: the medians.
 	install, upgrade time.Duration
 }
 
@@ -43,7 +44,7 @@ func newNeighbour(cluster *workload) *neighbour {
 	n := &neighbour{scenario: cluster.scenario, cluster: cluster}
 	n.Helper()
 	n.serve(n.T) // The first release pulls the chart and discovers the cluster's API.
-	n.install, n.upgrade = n.serveOften(n.T, usualTimes)
+	n.install, n.upgrade = n.serveOften(n.T)
 	n.Logf("a release is usually installed in %s and upgraded in %s", n.install, n.upgrade)
 	return n
 }
@@ -53,8 +54,12 @@ func median(times []time.Duration) time.Duration {
 }
 
 // serveOften installs and upgrades several releases, one after the other, and returns the medians of the durations.
-func (n *neighbour) serveOften(t *testing.T, times int) (install, upgrade time.Duration) {
+func (n *neighbour) serveOften(t *testing.T) (install, upgrade time.Duration) {
 	t.Helper()
+	times := 1
+	if isStrict() {
+		times = strictTimes
+	}
 	var installs, upgrades []time.Duration
 	for range times {
 		install, upgrade := n.serve(t)
@@ -84,11 +89,7 @@ func (n *neighbour) serve(t *testing.T) (install, upgrade time.Duration) {
 // the usual one and also more than slowTime. `make test-hostile` has a strict limit, see strictEnv.
 func (n *neighbour) expectServed(t *testing.T) {
 	t.Helper()
-	times := 1
-	if isStrict() {
-		times = usualTimes
-	}
-	install, upgrade := n.serveOften(t, times)
+	install, upgrade := n.serveOften(t)
 	for what, took := range map[string][2]time.Duration{
 		"installed": {install, n.install}, "upgraded": {upgrade, n.upgrade},
 	} {
