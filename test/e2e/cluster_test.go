@@ -36,6 +36,8 @@ func TestClusterDeleted(t *testing.T) {
 	})
 	s.step("the HelmOpRelease of the last Cluster is removed, too", func(s *scenario) {
 		child, cluster := s.child(helmOp, "two"), s.cluster("two")
+		// The first Cluster shows a deletion while the control plane stops.
+		s.must(s.skipDeletionDelay(s.Context()))
 		s.remove(cluster)
 		s.eventuallyGone(cluster)
 		s.eventuallyGone(child)

@@ -26,6 +26,8 @@ func (s *scenario) recreatedWhileManagerIsDown(name string) *workload {
 
 	managers := s.env.Managers()
 	s.must(managers[len(managers)-1].Kill())
+	// Nobody can observe the deletion, so it needs no delay.
+	s.must(s.skipDeletionDelay(s.Context()))
 	s.remove(cluster)
 	s.eventuallyGone(cluster)
 	recreated := s.clusters(options)[0]
