@@ -34,7 +34,7 @@ import (
 // management cluster by clusterctl move. It continues there, and removes the first installation. It follows
 // docs/bootstrap.md.
 func TestBootstrapMove(t *testing.T) {
-	beginFirst(t)
+	begin(t)
 	options := environment.Options{NoManager: true, Controllers: podControllers}
 	from := newBootstrapScenarioIn(t, ownEnvironment(t, options))
 	options.Beside, options.NoInstall, options.NoCharts = from.env, true, true

@@ -78,7 +78,7 @@ type bootstrapResult struct {
 
 func newBootstrapScenario(t *testing.T) *bootstrapScenario {
 	t.Helper()
-	beginFirst(t)
+	begin(t)
 	env := ownEnvironment(t, environment.Options{NoInstall: true, NoManager: true, NoCharts: true,
 		Controllers: podControllers})
 	s := newBootstrapScenarioIn(t, env)

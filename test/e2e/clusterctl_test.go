@@ -58,7 +58,7 @@ type clusterctlLife struct {
 // In a checkout without the earlier commit, both versions are the same build. The steps that compare two builds are
 // then skipped.
 func TestClusterctlUpgrade(t *testing.T) {
-	beginFirst(t)
+	begin(t)
 	env := ownEnvironment(t, environment.Options{NoInstall: true, NoManager: true})
 	s := newScenarioIn(t, env)
 	later, err := suite.binary()

@@ -46,7 +46,7 @@ type slowRelease struct {
 // TestManagerRestartContinuesActions stops and kills managers while they install, upgrade and uninstall. The next
 // manager continues at once, without another revision.
 func TestManagerRestartContinuesActions(t *testing.T) {
-	beginFirst(t)
+	begin(t)
 	// A rendering must not reach its limit before the manager is killed, also while the machine is full.
 	env := ownEnvironment(t, environment.Options{ManagerArgs: append(slices.Clone(shortLease), "--render-cpu=5m")})
 	s := newScenarioIn(t, env)

@@ -57,7 +57,7 @@ type fleet struct {
 // TestFleet counts the requests of an unchanged fleet, and stops, kills and starts its managers. No other test uses its
 // environment.
 func TestFleet(t *testing.T) {
-	beginFirst(t)
+	begin(t)
 	collector := otlp.Start(t)
 	env := ownEnvironment(t, environment.Options{
 		SyncPeriod: fleetResync, ManagerArgs: []string{"--tracing-endpoint=" + collector.URL, "--enable-page"},

@@ -174,7 +174,7 @@ func (f *hostileFront) set(active bool) {
 // lists, events, and endless lists. The manager stays within its part of the limit and serves another tenant meanwhile.
 // It serves these clusters, too, when their API servers answer normally again.
 func TestHostileServers(t *testing.T) {
-	beginFirst(t)
+	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{"--memory-limit=" + memoryLimit},
 		SyncPeriod: 20 * time.Second})
 	s, other := newScenarioIn(t, env), newScenarioIn(t, env)

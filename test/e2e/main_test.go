@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -47,6 +49,9 @@ const (
 	// until all other tests have begun, while the environment of the test is idle.
 	testsAtOnce = 1000
 
+	// collection is GOGC of this process.
+	collection = 400
+
 	// setupTimeout is the timeout for the start of an environment whose binaries are ready.
 	setupTimeout = 10 * time.Minute
 )
@@ -68,33 +73,55 @@ var suite = struct {
 	scenarios: &slots{free: scenarios}, environments: &slots{free: environments}, parts: &slots{free: parts},
 }
 
+// longest lists the tests that take longest. The longest come first, because they get the first free slots: otherwise
+// the suite would wait for one of them at the end. The first three do not need the installation in the shared
+// environment, so they begin before it is ready.
+var longest = []string{
+	"TestClusterctlUpgrade", "TestBootstrap", "TestManagementCluster", "TestHostileChart", "TestBootstrapMove",
+	"TestSourceFaults", "TestManagerRestartContinuesActions", "TestMigrateCAAPH", "TestPause", "TestClusterDeleted",
+	"TestRegistryDown", "TestSharding", "TestFleet", "TestMigrateFleet", "TestChartCannotBePulled",
+	"TestMassDeletionWaitsForConfirmation", "TestAdoption", "TestUnresponsiveClusterDelaysNoOther",
+	"TestMigrateHelm", "TestReleasesReportUnreachableCluster", "TestRolloutContinuesAfterManagerIsKilled",
+	"TestMove", "TestOverrides", "TestReleaseMovesBetweenHelmOps", "TestRollout", "TestSource", "TestHostileServers",
+	"TestLostReleasesFollowRollout", "TestClusterDeletionWaitsForUninstallation", "TestRuntimeExtension",
+	"TestFairShares", "TestHostileUser", "TestRecords",
+}
+
+// rank returns the position of a test in the order of the tests.
+func rank(t *testing.T) int {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if i := slices.Index(longest, name); i >= 0 {
+		return i
+	}
+	return len(longest)
+}
+
 // begin begins a test that has its own environment.
 func begin(t *testing.T) {
 	t.Helper()
-	t.Parallel()
-	occupy(t, suite.environments, false)
-}
-
-// beginFirst begins one of the longest tests with their own environment. Such a test gets a slot before all others:
-// otherwise the suite would wait for it at the end.
-func beginFirst(t *testing.T) {
-	t.Helper()
-	// The slots that are free at the start go to the first of these tests, before parallel tests continue.
-	if suite.environments.tryTake() {
+	// The slots that are free at the start go to the first tests, before parallel tests continue.
+	if rank(t) < environments && suite.environments.tryTake() {
 		t.Cleanup(suite.environments.giveBack)
 		t.Parallel()
 		return
 	}
 	t.Parallel()
-	occupy(t, suite.environments, true)
+	occupy(t, suite.environments)
 }
 
 // slots are places for tests that run at the same time.
 type slots struct {
 	mu   sync.Mutex
 	free int
-	// first and rest are the tests that wait, each in their order. A free slot goes to one of first, if there is one.
-	first, rest []chan struct{}
+	// waiting are the tests that wait. A free slot goes to the one with the lowest rank, or to the one of these that waits
+	// longest.
+	waiting []turn
+}
+
+// turn is closed when a waiting test gets its slot.
+type turn struct {
+	rank  int
+	begun chan struct{}
 }
 
 // tryTake takes a slot if one is free.
@@ -109,46 +136,40 @@ func (s *slots) tryTake() bool {
 }
 
 // wait waits for a slot.
-func (s *slots) wait(first bool) {
-	turn := make(chan struct{})
+func (s *slots) wait(rank int) {
+	next := turn{rank: rank, begun: make(chan struct{})}
 	s.mu.Lock()
-	switch {
-	case s.free > 0:
+	if s.free > 0 {
 		s.free--
-		close(turn)
-	case first:
-		s.first = append(s.first, turn)
-	default:
-		s.rest = append(s.rest, turn)
+		close(next.begun)
+	} else {
+		s.waiting = append(s.waiting, next)
 	}
 	s.mu.Unlock()
-	<-turn
+	<-next.begun
 }
 
 // giveBack gives a slot to the next test that waits.
 func (s *slots) giveBack() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	waiting := &s.first
-	if len(*waiting) == 0 {
-		waiting = &s.rest
-	}
-	if len(*waiting) == 0 {
+	if len(s.waiting) == 0 {
 		s.free++
 		return
 	}
-	close((*waiting)[0])
-	*waiting = (*waiting)[1:]
+	next := slices.MinFunc(s.waiting, func(a, b turn) int { return a.rank - b.rank })
+	s.waiting = slices.DeleteFunc(s.waiting, func(t turn) bool { return t == next })
+	close(next.begun)
 }
 
-// occupy waits for a slot, before the others if first is true, and occupies it until the end of the test.
-func occupy(t *testing.T, places *slots, first bool) {
+// occupy waits for a slot and occupies it until the end of the test.
+func occupy(t *testing.T, places *slots) {
 	t.Helper()
 	if !places.tryTake() {
 		// hack/cmd/testrun reads both lines, and subtracts the wait from the test's time.
 		began := time.Now()
 		t.Log("waiting for a slot")
-		places.wait(first)
+		places.wait(rank(t))
 		t.Logf("waited %.1f s for a slot", time.Since(began).Seconds())
 	}
 	t.Cleanup(places.giveBack)
@@ -169,6 +190,8 @@ func TestMain(m *testing.M) {
 // runSuite runs the tests; the result is the exit code.
 func runSuite(m *testing.M) int {
 	parallel.AtLeast(testsAtOnce)
+	// This process has the test bed's controllers and reads all audit logs. Fewer collections save CPU time.
+	debug.SetGCPercent(collection)
 	// The logs of the test bed's own controllers are not needed.
 	ctrl.SetLogger(logr.Discard())
 	dir, err := os.MkdirTemp("", "helmop-e2e-")

@@ -80,7 +80,7 @@ func (s *scenario) inNamespace(namespace string) *scenario {
 // manager names. The manager has only the RBAC that is shipped for this purpose. The tests of workload clusters check
 // the objects in the same way.
 func TestManagementCluster(t *testing.T) {
-	beginFirst(t)
+	begin(t)
 	env := ownEnvironment(t, environment.Options{Config: filepath.Join("config", "management-cluster")})
 	s := newScenarioIn(t, env)
 	system := s.inNamespace(environment.Namespace)

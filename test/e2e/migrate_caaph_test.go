@@ -28,7 +28,7 @@ const caaphSyncPeriod = 5 * time.Second
 // names, and one from an HTTPS chart repository. HelmOp takes over the releases while CAAPH runs. At the end, CAAPH
 // takes over some releases again.
 func TestMigrateCAAPH(t *testing.T) {
-	beginFirst(t)
+	begin(t)
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
 	repository := s.chartRepository()
 	_, err := repository.Add(registry.ChartDir(s.chartFolder(environment.ChartKitchen)))

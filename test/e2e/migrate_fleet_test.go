@@ -42,7 +42,7 @@ type fleetUnderTest interface {
 // TestMigrateFleet follows docs/migration.md with a simulation of Fleet. The simulation follows the rules of Fleet,
 // with Helm's own actions in the Clusters. The kinds are the real kinds of Fleet.
 func TestMigrateFleet(t *testing.T) {
-	beginFirst(t)
+	begin(t)
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
 	s.must(s.env.Management.InstallFleetCRDs(s.Context(), s.env.Root()))
 	workloads := s.fleetWorkloads(false)

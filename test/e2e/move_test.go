@@ -32,7 +32,7 @@ const (
 // TestMove moves Clusters and HelmOps from one management cluster to another by clusterctl, with a running manager in
 // each. It checks that nothing changes in the workload clusters.
 func TestMove(t *testing.T) {
-	beginFirst(t)
+	begin(t)
 	from := ownEnvironment(t, environment.Options{NoManager: true})
 	to := ownEnvironment(t, environment.Options{NoManager: true, Beside: from})
 	s := newScenarioIn(t, from)

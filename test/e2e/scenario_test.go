@@ -63,7 +63,7 @@ func newScenario(t *testing.T) *scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
-	occupy(t, suite.scenarios, false)
+	occupy(t, suite.scenarios)
 	return newScenarioIn(t, env)
 }
 
@@ -111,7 +111,7 @@ func (s *scenario) step(name string, do func(s *scenario)) {
 func (s *scenario) part(name string, do func(s *scenario)) {
 	s.Run(name, func(t *testing.T) {
 		t.Parallel()
-		occupy(t, suite.parts, false)
+		occupy(t, suite.parts)
 		part := s.in(t)
 		t.Cleanup(func() {
 			if t.Failed() {

@@ -29,7 +29,7 @@ type sharding struct {
 
 // TestSharding divides the HelmOps and Clusters by shard, and moves them from one shard to another.
 func TestSharding(t *testing.T) {
-	beginFirst(t)
+	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: electionArgs, Managers: 2})
 	s := newScenarioIn(t, env)
 	f := &sharding{}

@@ -53,7 +53,7 @@ func (m mounted) args() []string {
 
 // TestSource uses all ways to access a registry, with real registries.
 func TestSource(t *testing.T) {
-	beginFirst(t)
+	begin(t)
 	files := newMounted(t)
 	env := ownEnvironment(t, environment.Options{NoCharts: true, ManagerArgs: files.args()})
 	s := newScenarioIn(t, env)

@@ -109,7 +109,7 @@ func status(code int, header ...string) registry.Fault {
 // checks that the status reports the reason and that the number of requests is bounded. Other HelmOps are not delayed,
 // in the same namespace or in another, and HelmOp recovers by itself. The manager's memory stays bounded.
 func TestSourceFaults(t *testing.T) {
-	beginFirst(t)
+	begin(t)
 	env := ownEnvironment(t, environment.Options{
 		ManagerArgs: []string{"--v=6", "--registry-timeout=" + faultTimeout.String(), "--memory-limit=" + memoryLimit},
 	})
