@@ -26,7 +26,7 @@ func (s *scenario) recreatedWhileManagerIsDown(name string) *workload {
 
 	managers := s.env.Managers()
 	s.must(managers[len(managers)-1].Kill())
-	// Nobody can observe the deletion, so it needs no delay.
+	// No manager runs that could observe the deletion, so it needs no delay.
 	s.must(s.skipDeletionDelay(s.Context()))
 	s.remove(cluster)
 	s.eventuallyGone(cluster)
