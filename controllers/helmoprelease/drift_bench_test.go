@@ -201,8 +201,8 @@ func (b *driftBench) serve(w http.ResponseWriter, req *http.Request) {
 				"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
 				"fieldsV1": map[string]any{"f:data": map[string]any{"f:key": map[string]any{}}},
 			}},
-			"labels":      map[string]any{"app.kubernetes.io/managed-by": "Helm"},
-			"annotations": map[string]any{"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": "apps"},
+			"labels":      map[string]any{inventory.ManagedByLabel: inventory.ManagedByHelm},
+			"annotations": map[string]any{inventory.HelmReleaseName: "web", inventory.HelmReleaseNamespace: "apps"},
 		},
 	})
 }

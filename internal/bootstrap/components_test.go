@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 func unset(string) (string, bool) { return "", false }
@@ -181,13 +183,13 @@ func TestOwn(t *testing.T) {
 	objects := mustBuild(t, Options{Version: "v1"})
 	for _, object := range Own(objects) {
 		isCRD := object.GetKind() == crdKind
-		if isOwned := object.GetLabels()[managedByLabel] == managedByHelm &&
-			object.GetAnnotations()[releaseNameKey] == ProviderHelmOp &&
-			object.GetAnnotations()[releaseNamespaceKey] == Namespace; isOwned == isCRD {
+		if isOwned := object.GetLabels()[inventory.ManagedByLabel] == inventory.ManagedByHelm &&
+			object.GetAnnotations()[inventory.HelmReleaseName] == ProviderHelmOp &&
+			object.GetAnnotations()[inventory.HelmReleaseNamespace] == Namespace; isOwned == isCRD {
 			t.Errorf("%s is owned: %t", Title(object), isOwned)
 		}
 	}
-	if strings.Contains(text(t, objects), releaseNameKey) {
+	if strings.Contains(text(t, objects), inventory.HelmReleaseName) {
 		t.Error("the components themselves were changed")
 	}
 }

@@ -8,14 +8,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-)
 
-// Metadata with which Helm marks the objects of a release.
-const (
-	managedByLabel      = "app.kubernetes.io/managed-by"
-	managedByHelm       = "Helm"
-	releaseNameKey      = "meta.helm.sh/release-name"
-	releaseNamespaceKey = "meta.helm.sh/release-namespace"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 const crdKind = "CustomResourceDefinition"
@@ -54,9 +48,9 @@ func Own(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 		object = object.DeepCopy()
 		if object.GetKind() != crdKind {
 			labels, annotations := object.GetLabels(), object.GetAnnotations()
-			object.SetLabels(with(labels, managedByLabel, managedByHelm))
-			annotations = with(annotations, releaseNameKey, ProviderHelmOp)
-			object.SetAnnotations(with(annotations, releaseNamespaceKey, Namespace))
+			object.SetLabels(with(labels, inventory.ManagedByLabel, inventory.ManagedByHelm))
+			annotations = with(annotations, inventory.HelmReleaseName, ProviderHelmOp)
+			object.SetAnnotations(with(annotations, inventory.HelmReleaseNamespace, Namespace))
 		}
 		owned = append(owned, object)
 	}

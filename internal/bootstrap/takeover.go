@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // managerFieldManager is the manager's field manager.
@@ -42,5 +44,5 @@ func (a *Applier) takeOver(
 // ofProvider reports whether an object is a component of the provider: a CustomResourceDefinition, or an object with
 // the annotation that [Own] adds.
 func ofProvider(object *unstructured.Unstructured) bool {
-	return object.GetKind() == crdKind || object.GetAnnotations()[releaseNameKey] == ProviderHelmOp
+	return object.GetKind() == crdKind || object.GetAnnotations()[inventory.HelmReleaseName] == ProviderHelmOp
 }

@@ -14,12 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// These are the labels and annotations with which Helm marks the objects of a release, and the fields of objects.
+// The fields of objects.
 const (
-	managedByLabel     = "app.kubernetes.io/managed-by"
-	managedByHelm      = "Helm"
-	releaseNameKey     = inventory.HelmReleaseName
-	releaseNamespace   = inventory.HelmReleaseNamespace
 	labelsField        = "labels"
 	annotationsField   = "annotations"
 	metadataField      = "metadata"
@@ -57,10 +53,10 @@ func newDesired(obj *unstructured.Unstructured, namespace string, release Releas
 	} else {
 		metadata["namespace"] = namespace
 	}
-	child(metadata, labelsField)[managedByLabel] = managedByHelm
+	child(metadata, labelsField)[inventory.ManagedByLabel] = inventory.ManagedByHelm
 	annotations := child(metadata, annotationsField)
-	annotations[releaseNameKey] = release.Name
-	annotations[releaseNamespace] = release.Namespace
+	annotations[inventory.HelmReleaseName] = release.Name
+	annotations[inventory.HelmReleaseNamespace] = release.Namespace
 	return desired, nil
 }
 

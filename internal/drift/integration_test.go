@@ -196,8 +196,9 @@ func TestCorrectCreatesDeletedObject(t *testing.T) {
 	if password, _, _ := unstructured.NestedString(live.Object, "data", "password"); password != "aHVudGVyMg==" {
 		t.Errorf("password %q", password)
 	}
-	if live.GetLabels()[managedByLabel] != "Helm" || live.GetAnnotations()[releaseNameKey] != "demo" ||
-		live.GetAnnotations()[releaseNamespace] != b.namespace {
+	if live.GetLabels()[inventory.ManagedByLabel] != inventory.ManagedByHelm ||
+		live.GetAnnotations()[inventory.HelmReleaseName] != "demo" ||
+		live.GetAnnotations()[inventory.HelmReleaseNamespace] != b.namespace {
 		t.Errorf("not marked: %v %v", live.GetLabels(), live.GetAnnotations())
 	}
 	if manifest[0].GetNamespace() != "" || manifest[0].GetLabels() != nil {

@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // maxManagedPaths is the maximum number of paths for which owners are looked up.
@@ -33,7 +35,7 @@ func isDeletedAfterCompletion(obj *unstructured.Unstructured) bool {
 // empty if there is none.
 func foreignOwner(live *unstructured.Unstructured, release Release) string {
 	annotations := live.GetAnnotations()
-	name, namespace := annotations[releaseNameKey], annotations[releaseNamespace]
+	name, namespace := annotations[inventory.HelmReleaseName], annotations[inventory.HelmReleaseNamespace]
 	if name == "" || namespace == "" || name == release.Name && namespace == release.Namespace {
 		return ""
 	}
@@ -43,8 +45,8 @@ func foreignOwner(live *unstructured.Unstructured, release Release) string {
 // ownerPaths returns the paths that differ on an object of another release.
 func ownerPaths() []string {
 	return []string{
-		FormatPointer([]string{metadataField, annotationsField, releaseNameKey}),
-		FormatPointer([]string{metadataField, annotationsField, releaseNamespace}),
+		FormatPointer([]string{metadataField, annotationsField, inventory.HelmReleaseName}),
+		FormatPointer([]string{metadataField, annotationsField, inventory.HelmReleaseNamespace}),
 	}
 }
 

@@ -178,7 +178,8 @@ func TestToCompare(t *testing.T) {
 		t.Error("a function became JSON")
 	}
 	delete(odd.Object, "f")
-	if got, err := newDesired(odd, "", release); err != nil || got.GetLabels()[managedByLabel] != "Helm" {
+	if got, err := newDesired(odd, "", release); err != nil ||
+		got.GetLabels()[inventory.ManagedByLabel] != inventory.ManagedByHelm {
 		t.Errorf("%v, %v", got, err)
 	}
 }

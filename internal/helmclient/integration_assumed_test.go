@@ -23,6 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/sample"
 )
@@ -52,7 +53,7 @@ func createOther(ctx context.Context, kube kubernetes.Interface, kind, name stri
 ) error {
 	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"by": "other"}, Annotations: annotations}
 	if annotations != nil {
-		meta.Labels["app.kubernetes.io/managed-by"] = "Helm"
+		meta.Labels[inventory.ManagedByLabel] = inventory.ManagedByHelm
 	}
 	var err error
 	switch kind {
@@ -99,7 +100,7 @@ func (b *bench) wantCreators(role, binding string) {
 // begins again with reads.
 func TestIntegrationAssumedClusterRoles(t *testing.T) {
 	own := func(b *bench) map[string]string {
-		return map[string]string{"meta.helm.sh/release-name": "demo", "meta.helm.sh/release-namespace": b.namespace}
+		return map[string]string{inventory.HelmReleaseName: "demo", inventory.HelmReleaseNamespace: b.namespace}
 	}
 	for name, test := range map[string]struct {
 		// existing is the kind of an existing object; empty if there is none. isOwn means that it has the annotations of

@@ -301,7 +301,7 @@ func TestIntegrationKnownVersionsKeepObjectsOfOthers(t *testing.T) {
 func (b *bench) createForOther(name string) {
 	b.t.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
-		inventory.HelmReleaseName: "other", "meta.helm.sh/release-namespace": b.namespace,
+		inventory.HelmReleaseName: "other", inventory.HelmReleaseNamespace: b.namespace,
 	}}, Data: map[string]string{"key": "other"}}
 	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(b.t.Context(), object,
 		metav1.CreateOptions{}); err != nil {

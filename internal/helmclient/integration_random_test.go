@@ -23,6 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/sample"
 )
 
@@ -442,7 +443,7 @@ func (r *randomRound) objects() map[string]types.UID {
 	r.t.Helper()
 	uids := map[string]types.UID{}
 	list, err := r.parties[0].kube.CoreV1().ConfigMaps(r.parties[0].namespace).List(r.t.Context(),
-		metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=Helm"})
+		metav1.ListOptions{LabelSelector: inventory.ManagedByLabel + "=" + inventory.ManagedByHelm})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // unreadTemplates are objects that an action may update without a read. The ports have the same number, which is hard
@@ -194,7 +195,7 @@ func (b *bench) upgraded(t *testing.T, suffix, object, patch string, values map[
 			continue
 		}
 		annotations := found.GetAnnotations()
-		delete(annotations, "meta.helm.sh/release-namespace")
+		delete(annotations, inventory.HelmReleaseNamespace)
 		objects[name] = []any{found.GetLabels(), annotations, found.Object["spec"], found.Object["data"]}
 	}
 	return objects

@@ -9,12 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Helm sets these annotations on the objects of a release.
+// Helm sets this label and these annotations on the objects of a release.
 const (
-	// HelmReleaseName and HelmReleaseNamespace name the release.
+	// ManagedByLabel is a label of Kubernetes. Helm sets it to ManagedByHelm.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	ManagedByHelm  = "Helm"
+	// HelmReleaseName and HelmReleaseNamespace are annotations that name the release.
 	HelmReleaseName      = "meta.helm.sh/release-name"
 	HelmReleaseNamespace = "meta.helm.sh/release-namespace"
-	// helmResourcePolicy says whether Helm deletes the object.
+	// helmResourcePolicy is an annotation that says whether Helm deletes the object.
 	helmResourcePolicy = "helm.sh/resource-policy"
 	keepPolicy         = "keep"
 )

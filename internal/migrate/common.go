@@ -21,6 +21,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
@@ -69,7 +70,7 @@ var managers = []struct{ key, tool string }{
 	{"resourceset.fluxcd.controlplane.io/name", "the Flux ResourceSet"},
 	{"argocd.argoproj.io/tracking-id", "the Argo CD application"},
 	{"objectset.rio.cattle.io/id", "the Fleet bundle"},
-	{"meta.helm.sh/release-name", "the Helm release"},
+	{inventory.HelmReleaseName, "the Helm release"},
 }
 
 // instanceLabel is the label that Argo CD may set on its objects. Charts and users set this label too.

@@ -19,11 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 const (
-	managedLabel = "app.kubernetes.io/managed-by"
-	managedValue = "Helm"
 	// Helm marks its records with these labels.
 	ownerSelector   = "owner=helm"
 	recordNameLabel = "name"
@@ -320,7 +320,7 @@ func (f *feed) labels() string {
 	case key.mode == helmRecords:
 		return ownerSelector
 	default:
-		return managedLabel + "=" + managedValue
+		return inventory.ManagedByLabel + "=" + inventory.ManagedByHelm
 	}
 }
 

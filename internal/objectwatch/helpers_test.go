@@ -243,7 +243,9 @@ func checker(t *testing.T, checks ...health.Check) *health.Checker {
 	return c
 }
 
-func helmLabels() map[string]string { return map[string]string{managedLabel: managedValue} }
+func helmLabels() map[string]string {
+	return map[string]string{inventory.ManagedByLabel: inventory.ManagedByHelm}
+}
 
 func (b *bench) deploymentRef(name string) inventory.Ref {
 	return inventory.Ref{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: b.namespace, Name: name}

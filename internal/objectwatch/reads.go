@@ -196,7 +196,7 @@ func (l *link) confirmObject(t target) {
 	case err == nil:
 		l.pendingReads.failures = 0
 		w.applyLocked(t, f)
-		if obj.GetLabels()[managedLabel] != managedValue && s.key.mode != listed {
+		if obj.GetLabels()[inventory.ManagedByLabel] != inventory.ManagedByHelm && s.key.mode != listed {
 			l.moveToOwnStreamLocked(t, at)
 		}
 	case notserved.Is(err):

@@ -112,8 +112,9 @@ func (w *widgets) create(version, namespace string) {
 	w.b.t.Helper()
 	widget := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": w.group + "/" + version, "kind": "Widget",
-		"metadata": map[string]any{"name": "w", "labels": map[string]any{managedLabel: managedValue}},
-		"status":   map[string]any{"phase": "Broken"},
+		"metadata": map[string]any{"name": "w",
+			"labels": map[string]any{inventory.ManagedByLabel: inventory.ManagedByHelm}},
+		"status": map[string]any{"phase": "Broken"},
 	}}
 	eventually(w.b.t, "the kind to be served", func() bool {
 		_, err := w.in(version, namespace).Create(w.b.t.Context(), widget, metav1.CreateOptions{})

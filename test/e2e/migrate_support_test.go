@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
@@ -143,6 +144,6 @@ func isCharted(kind string, object client.Object) bool {
 	case "Namespace":
 		return strings.HasSuffix(object.GetName(), "-system") && object.GetName() != metav1.NamespaceSystem
 	default:
-		return annotations["meta.helm.sh/release-name"] != "" || annotations["helm.sh/hook"] != ""
+		return annotations[inventory.HelmReleaseName] != "" || annotations["helm.sh/hook"] != ""
 	}
 }

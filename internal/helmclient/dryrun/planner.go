@@ -214,7 +214,7 @@ func (p *planner) list(infos kube.ResourceList) error {
 	for _, info := range lists {
 		group.Go(func() error {
 			options := metav1.ListOptions{Limit: objectinfo.ReadsPerPage,
-				LabelSelector: kblabels.Set{objectinfo.ManagedByLabel: objectinfo.ManagedByHelm}.String()}
+				LabelSelector: kblabels.Set{inventory.ManagedByLabel: inventory.ManagedByHelm}.String()}
 			request := objectinfo.ReadRequest(info).VersionedParams(&options, scheme.ParameterCodec)
 			path := request.URL().Path
 			response, err := request.Do(p.Ctx).Raw()
@@ -329,7 +329,7 @@ func (p *planner) checkOwner(change *model.Change, isNew, isUnchecked bool) {
 	live := unstructured.Unstructured{Object: change.Before}
 	annotations := live.GetAnnotations()
 	other := p.Owner.Other(annotations)
-	isOwned := p.Owner.Owns(annotations) && live.GetLabels()[objectinfo.ManagedByLabel] == objectinfo.ManagedByHelm
+	isOwned := p.Owner.Owns(annotations) && live.GetLabels()[inventory.ManagedByLabel] == inventory.ManagedByHelm
 	switch {
 	case isNew && !p.TakeOwnership && !isOwned, isUnchecked && p.RefusesOthers && other != "",
 		p.RefusesUnowned && !p.Owner.Owns(annotations):

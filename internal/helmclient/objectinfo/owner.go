@@ -12,12 +12,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// Helm's own label on the objects of a release.
-const (
-	ManagedByLabel = "app.kubernetes.io/managed-by"
-	ManagedByHelm  = "Helm"
-)
-
 // ReleaseName identifies a release within a cluster. The zero value is for actions without a release.
 type ReleaseName struct{ Name, Namespace string }
 
@@ -42,7 +36,8 @@ func (r ReleaseName) Other(annotations map[string]string) string {
 
 // Mark sets the labels and annotations with which Helm marks the objects of this release.
 func (r ReleaseName) Mark(object metav1.Object) {
-	object.SetLabels(kblabels.Merge(object.GetLabels(), kblabels.Set{ManagedByLabel: ManagedByHelm}))
+	object.SetLabels(kblabels.Merge(object.GetLabels(),
+		kblabels.Set{inventory.ManagedByLabel: inventory.ManagedByHelm}))
 	object.SetAnnotations(kblabels.Merge(object.GetAnnotations(),
 		kblabels.Set{inventory.HelmReleaseName: r.Name, inventory.HelmReleaseNamespace: r.Namespace}))
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // AsMetadata makes the API server return only metadata, not megabytes of schemas.
@@ -51,8 +52,8 @@ type State struct {
 // StateOf returns the state of an object from its metadata.
 func StateOf(object *metav1.PartialObjectMetadata) *State {
 	return &State{UID: object.UID, Version: object.ResourceVersion, Annotations: object.Annotations,
-		IsLabelled: object.Labels[ManagedByLabel] == ManagedByHelm, Created: object.CreationTimestamp.Time,
-		IsMade: isMadeByHelmOp(object)}
+		IsLabelled: object.Labels[inventory.ManagedByLabel] == inventory.ManagedByHelm,
+		Created:    object.CreationTimestamp.Time, IsMade: isMadeByHelmOp(object)}
 }
 
 // isMadeByHelmOp reports whether HelmOp wrote an object, and no other client wrote it when it was created.
@@ -115,7 +116,8 @@ func (s States) listNamespace(ctx context.Context, infos kube.ResourceList) {
 	for _, info := range infos {
 		names[info.Name] = true
 	}
-	options := metav1.ListOptions{LabelSelector: kblabels.Set{ManagedByLabel: ManagedByHelm}.String(), Limit: ReadsPerPage}
+	options := metav1.ListOptions{Limit: ReadsPerPage,
+		LabelSelector: kblabels.Set{inventory.ManagedByLabel: inventory.ManagedByHelm}.String()}
 	// If other releases have many objects of the kind, more pages would cost more requests than they save.
 	for range 2 + len(infos)/ReadsPerPage {
 		list := &metav1.PartialObjectMetadataList{}
