@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
@@ -225,7 +226,7 @@ func (c *readCache) checkNamespace(object *http.Request, namespace string) {
 	c.mu.Unlock()
 	req := object.Clone(object.Context())
 	req.URL.Path, req.URL.RawPath, req.URL.RawQuery = c.root+"/api/v1/namespaces/"+namespace, "", ""
-	req.Header.Set("Accept", records.AcceptMetadata)
+	req.Header.Set("Accept", model.AcceptMetadata)
 	read, resp, err := c.read(req)
 	if resp != nil {
 		err = resp.Body.Close()

@@ -24,7 +24,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/namespacing"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/objectinfo"
 )
 
 const (
@@ -181,7 +180,7 @@ func (a *applier) create(crd *Object) (created bool, err error) {
 		return false, err
 	}
 	err = a.client.Post().AbsPath(Path).Param("fieldManager", model.FieldManager).SetHeader("Accept",
-		objectinfo.AsMetadata).Body(crd.data).Do(a.ctx).Error()
+		model.AcceptMetadata).Body(crd.data).Do(a.ctx).Error()
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
@@ -258,7 +257,7 @@ func (a *applier) replace(crd *Object) error {
 			return err
 		}
 		err = a.client.Put().AbsPath(path).Param("fieldManager", model.FieldManager).SetHeader("Accept",
-			objectinfo.AsMetadata).Body(merged).Do(a.ctx).Error()
+			model.AcceptMetadata).Body(merged).Do(a.ctx).Error()
 		if apierrors.IsConflict(err) && try < maxCRDTries {
 			continue
 		}
@@ -370,7 +369,7 @@ func (a *applier) createOther(object *Object) error {
 			}
 			request = request.Namespace(namespace)
 		}
-		return request.SetHeader("Accept", objectinfo.AsMetadata).Body(object.data).Do(a.ctx).Error()
+		return request.SetHeader("Accept", model.AcceptMetadata).Body(object.data).Do(a.ctx).Error()
 	}
 	if err := a.Namespace.Around(post); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err

@@ -22,17 +22,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// AsMetadata makes the API server return only metadata, not megabytes of schemas.
-const AsMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-
 const (
 	// ManyReads is the smallest number of objects of one kind in one namespace for which a list replaces single reads. A
 	// list may contain many other objects of the kind, so few objects are cheaper to read one by one.
 	ManyReads = 8
 	// ReadsPerPage is the number of objects per list request.
 	ReadsPerPage = 500
-	// asMetadataList makes the API server return only the metadata of objects.
-	asMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 )
 
 // State is the state of an object in the cluster.
@@ -73,7 +68,8 @@ func isMadeByHelmOp(object *metav1.PartialObjectMetadata) bool {
 // Read reads the metadata of an object from the cluster.
 func Read(ctx context.Context, info *resource.Info) (*State, error) {
 	object := &metav1.PartialObjectMetadata{}
-	if err := readMetadata(ctx, ReadRequest(info).Name(info.Name).SetHeader("Accept", AsMetadata), object); err != nil {
+	request := ReadRequest(info).Name(info.Name).SetHeader("Accept", model.AcceptMetadata)
+	if err := readMetadata(ctx, request, object); err != nil {
 		return nil, err
 	}
 	return StateOf(object), nil
@@ -122,7 +118,7 @@ func (s States) listNamespace(ctx context.Context, infos kube.ResourceList) {
 	for range 2 + len(infos)/ReadsPerPage {
 		list := &metav1.PartialObjectMetadataList{}
 		request := ReadRequest(infos[0]).VersionedParams(&options, scheme.ParameterCodec).SetHeader("Accept",
-			asMetadataList)
+			model.AcceptMetadataList)
 		if err := readMetadata(ctx, request, list); err != nil {
 			return
 		}

@@ -90,8 +90,8 @@ func (s *Store) putChunk(record *splitRecord, i int, data []byte) error {
 		Data:      map[string][]byte{chunkKey: data},
 	}
 	err := persist(func() error {
-		return s.client.Post().Namespace(s.namespace).Resource("secrets").SetHeader("Accept", AcceptMetadata).Body(secret).
-			Do(context.Background()).Error()
+		return s.client.Post().Namespace(s.namespace).Resource("secrets").SetHeader("Accept", model.AcceptMetadata).
+			Body(secret).Do(context.Background()).Error()
 	})
 	if apierrors.IsAlreadyExists(err) {
 		// No other action uses this name, so an earlier attempt of this action created the Secret.
@@ -169,8 +169,8 @@ func (s *Store) deleteChunks(record *splitRecord) error {
 
 func (s *Store) deleteChunk(key string) error {
 	err := persist(func() error {
-		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", AcceptMetadata).
-			Do(context.Background()).Error()
+		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).
+			SetHeader("Accept", model.AcceptMetadata).Do(context.Background()).Error()
 	})
 	if err = helmerr.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("deleting a part of a release record: %w", err)

@@ -152,7 +152,7 @@ func (s *Store) Overtaken() error {
 
 // write sends a request that writes a Secret, and returns the new metadata of the Secret.
 func write(request *rest.Request) (written metav1.PartialObjectMetadata, err error) {
-	result := request.SetHeader("Accept", AcceptMetadata).Do(context.Background())
+	result := request.SetHeader("Accept", model.AcceptMetadata).Do(context.Background())
 	if err := result.Error(); err != nil {
 		return written, err
 	}

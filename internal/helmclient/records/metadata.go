@@ -12,9 +12,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// AcceptMetadata makes the API server return only metadata.
-const AcceptMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-
 const (
 	// ObservePageSize is the number of records per list request. A history of the default length has a single page.
 	ObservePageSize = 500

@@ -21,9 +21,6 @@ import (
 // minTogether is the smallest number of records for which one request replaces single deletions.
 const minTogether = 2
 
-// acceptNames makes the API server return only the metadata of deleted objects.
-const acceptNames = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-
 // DeleteTogether makes Delete collect the keys of records until Delete is called for the record last. Then the
 // collected records are deleted with one request, and last after them. While last exists, the history shows that the
 // release is being uninstalled.
@@ -108,7 +105,8 @@ func (s *Store) removeSelected(selector string) (names []string, err error) {
 	var response []byte
 	err = persist(func() error {
 		result := s.client.Delete().Namespace(s.namespace).Resource("secrets").
-			VersionedParams(&options, scheme.ParameterCodec).SetHeader("Accept", acceptNames).Do(context.Background())
+			VersionedParams(&options, scheme.ParameterCodec).SetHeader("Accept", model.AcceptMetadataList).
+			Do(context.Background())
 		if err := result.Error(); err != nil {
 			return err
 		}

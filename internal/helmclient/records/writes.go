@@ -320,8 +320,8 @@ func (s *Store) removeVersion(key, version string) error {
 		options.Preconditions.ResourceVersion = &version
 	}
 	err = persist(func() error {
-		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", AcceptMetadata).
-			Body(&options).Do(context.Background()).Error()
+		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).
+			SetHeader("Accept", model.AcceptMetadata).Body(&options).Do(context.Background()).Error()
 	})
 	s.noteChange(id, nil, err == nil || apierrors.IsNotFound(err))
 	if err != nil && !apierrors.IsNotFound(err) {
