@@ -5,7 +5,6 @@ package leftovers
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -100,13 +99,4 @@ func NeverWorked(history []*release.Release) bool {
 		}
 	}
 	return true
-}
-
-// DigestsIn returns all digests of a revision as one text.
-func DigestsIn(labels map[string]string) string {
-	digests := make([]string, 0, len(model.DigestLabels))
-	for _, key := range model.DigestLabels {
-		digests = append(digests, labels[key])
-	}
-	return strings.Join(digests, "/")
 }

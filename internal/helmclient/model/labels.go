@@ -176,6 +176,15 @@ func OwnerLabels(d Desired) map[string]string {
 // DigestLabels lists the labels with the digests of everything that shapes a revision.
 var DigestLabels = []string{LabelArtifactDigest, LabelValuesDigest, LabelOptionsDigest, LabelPostRenderDigest}
 
+// DigestsIn returns all digests of a revision as one text.
+func DigestsIn(labels map[string]string) string {
+	digests := make([]string, 0, len(DigestLabels))
+	for _, key := range DigestLabels {
+		digests = append(digests, labels[key])
+	}
+	return strings.Join(digests, "/")
+}
+
 // SetText sets a label unless the text is empty.
 func SetText(labels map[string]string, key, text string) {
 	if text != "" {

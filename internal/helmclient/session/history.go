@@ -114,10 +114,10 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 	// known has the index of the revision with the same content; -1 if the next revision has this content, too.
 	size, known := 0, map[string]int{}
 	if decision.Action.RendersChart() {
-		known[leftovers.DigestsIn(model.DesiredLabels(desired))] = -1
+		known[model.DigestsIn(model.DesiredLabels(desired))] = -1
 	}
 	for _, record := range leftovers.Unchecked(history, decision) {
-		key := leftovers.DigestsIn(record.Labels)
+		key := model.DigestsIn(record.Labels)
 		if record.Labels[model.LabelRevision] != strconv.Itoa(record.Version) {
 			// HelmOp did not create this record, so the digests in its labels have no meaning.
 			key = strconv.Itoa(record.Version)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/leftovers"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
@@ -78,7 +77,7 @@ func (s *verb) rollback() error {
 // the desired state, so its content must match them.
 func checkReturn(target *release.Release, desired model.Desired) error {
 	if target.Labels[model.LabelRevision] != strconv.Itoa(target.Version) ||
-		leftovers.DigestsIn(target.Labels) != leftovers.DigestsIn(model.DesiredLabels(desired)) {
+		model.DigestsIn(target.Labels) != model.DigestsIn(model.DesiredLabels(desired)) {
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d, the target of the rollback, was not made from the "+
 			"desired release",
 			target.Version)
