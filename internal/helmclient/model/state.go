@@ -94,7 +94,7 @@ type Record struct {
 	RolledBackFrom string
 	// RollbackFailures is the number of successive failed rollbacks before this rollback.
 	RollbackFailures int
-	// Tested is the result of the tests of the revision, see [LabelTested]; empty if they did not run.
+	// Tested is the result of the tests of the revision, see [LabelTested]; empty if they did not run yet.
 	Tested string
 	// Interrupted means that the revision is failed because its action was interrupted.
 	Interrupted bool

@@ -25,9 +25,13 @@ import (
 )
 
 // Namespacer creates the namespace of a release right before its record is created. At that time, the chart is rendered
-// and Helm has found no conflicting object. So most charts that cannot be installed leave no namespace behind. An
-// existing namespace needs no additional request. The search for conflicts, the creation in a first installation (see
-// AssumeMissing) or the rejected record shows whether the namespace is missing.
+// and Helm has found no conflicting object. So most charts that cannot be installed leave no namespace behind. Only for
+// objects in the folder crds of the chart, Namespacer creates the namespace earlier: the action creates these objects
+// before it searches for conflicts.
+//
+// An existing namespace whose labels and annotations are not set needs no additional request. The search for conflicts,
+// the creation in a first installation (see AssumeMissing) or the rejected record shows whether the namespace is
+// missing.
 type Namespacer struct {
 	Ctx     context.Context
 	Clients *connections.Getter
@@ -94,10 +98,11 @@ func (n *Namespacer) Check() error {
 	return nil
 }
 
-// Around calls makeRecord. It creates the namespace and sets its labels and annotations if necessary.
-func (n *Namespacer) Around(makeRecord func() error) error {
+// Around calls create, which creates a record or another object. Around creates the namespace, and sets its labels and
+// annotations, if necessary. If create fails because the namespace was missing, Around calls it again.
+func (n *Namespacer) Around(create func() error) error {
 	if n == nil || n.Name == "" {
-		return makeRecord()
+		return create()
 	}
 	if !n.done && len(n.Labels)+len(n.Annotations) > 0 {
 		if err := n.setMetadata(); err != nil {
@@ -105,7 +110,7 @@ func (n *Namespacer) Around(makeRecord func() error) error {
 		}
 		n.done = true
 	}
-	err := makeRecord()
+	err := create()
 	if !n.isMissing(err) {
 		return n.explain(err)
 	}
@@ -115,7 +120,7 @@ func (n *Namespacer) Around(makeRecord func() error) error {
 	if err := n.ensure(); err != nil {
 		return err
 	}
-	return n.explain(makeRecord())
+	return n.explain(create())
 }
 
 // EnsureKnownMissing creates the namespace if Create is set and the action has just observed that the namespace is
@@ -231,7 +236,7 @@ func (n *Namespacer) Namespaces() (corev1client.NamespaceInterface, error) {
 	return client.Namespaces(), nil
 }
 
-// isMissing reports whether a record was rejected because the namespace does not exist.
+// isMissing reports whether an object was rejected because the namespace does not exist.
 func (n *Namespacer) isMissing(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
