@@ -15,7 +15,7 @@ import (
 type changes struct {
 	// records has the written records as the last write left them, and nil for each deleted record.
 	records map[types.UID]*model.Record
-	// unclear is true after a request whose result is not known, for example because its response was lost.
+	// unclear is true after a request whose changes are not known, for example because its response was lost.
 	unclear bool
 }
 
@@ -41,13 +41,20 @@ func (s *Store) Changes() *model.RecordChanges {
 // noteChange stores the change of a record by a request; record is nil for a deletion. isClear is false if the result
 // of the request is not known.
 func (s *Store) noteChange(id types.UID, record *model.Record, isClear bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if id == "" || !isClear {
-		s.changes.unclear = true
+		s.noteUnclear()
 		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.changes.records[id] = record
+}
+
+// noteUnclear stores that this action sent a request whose changes of records are not known.
+func (s *Store) noteUnclear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changes.unclear = true
 }
 
 // writeRecord sends a request that writes the Secret of a record, and returns the new metadata of the Secret. Each

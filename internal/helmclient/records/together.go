@@ -100,7 +100,7 @@ func (s *Store) removeSelected(selector string) (names []string, err error) {
 	}
 	defer s.forget()
 	// After an uninstallation, the changes are not needed.
-	s.noteChange("", nil, false)
+	s.noteUnclear()
 	options := metav1.ListOptions{LabelSelector: selector, FieldSelector: "type=" + string(secretType)}
 	var response []byte
 	err = persist(func() error {
