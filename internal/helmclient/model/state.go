@@ -162,8 +162,8 @@ func (o Observation) After(changes *RecordChanges) (after Observation, ok bool) 
 		}
 	}
 	slices.SortFunc(after.Records, func(a, b Record) int { return b.Revision - a.Revision })
-	for i := range after.Records[min(1, len(after.Records)):] {
-		if after.Records[i].Revision == after.Records[i+1].Revision {
+	for i := 1; i < len(after.Records); i++ {
+		if after.Records[i-1].Revision == after.Records[i].Revision {
 			return Observation{}, false
 		}
 	}
