@@ -112,14 +112,14 @@ RACE := ./internal/helmclient ./internal/objectwatch ./internal/cli/fleet ./cont
 	./internal/cli/steer ./internal/cli/support ./internal/clusterlink ./internal/clustermove ./internal/clusterview \
 	./internal/compact ./internal/drift ./internal/helmclient/actionmemory ./internal/helmclient/apply \
 	./internal/helmclient/connections ./internal/helmclient/dryrun ./internal/helmclient/knownobjects \
-	./internal/helmclient/manifests ./internal/helmclient/records ./internal/helmclient/waits ./internal/kindcache \
-	./internal/manager ./internal/memory ./internal/oci ./internal/oci/cloud ./internal/oci/credentials \
-	./internal/oci/endpoint ./internal/oci/flight ./internal/oci/store ./internal/oci/transport \
-	./internal/oci/verification ./internal/ownwrites ./internal/preflight ./internal/preview ./internal/queue \
-	./internal/recordreads ./internal/recordstorage ./internal/redaction ./internal/render ./internal/report \
-	./internal/resolution ./internal/runningactions ./internal/sandbox ./internal/selection ./internal/slots \
-	./internal/templating ./internal/ui ./internal/watches ./test/testbed/apiserver ./test/testbed/cutproxy \
-	./test/testbed/otlp ./test/testbed/process ./test/testbed/registry
+	./internal/helmclient/manifests ./internal/helmclient/recordcodec ./internal/helmclient/records \
+	./internal/helmclient/waits ./internal/kindcache ./internal/manager ./internal/memory ./internal/oci \
+	./internal/oci/cloud ./internal/oci/credentials ./internal/oci/endpoint ./internal/oci/flight ./internal/oci/store \
+	./internal/oci/transport ./internal/oci/verification ./internal/ownwrites ./internal/preflight ./internal/preview \
+	./internal/queue ./internal/recordreads ./internal/recordstorage ./internal/redaction ./internal/render \
+	./internal/report ./internal/resolution ./internal/runningactions ./internal/sandbox ./internal/selection \
+	./internal/slots ./internal/templating ./internal/ui ./internal/watches ./test/testbed/apiserver \
+	./test/testbed/cutproxy ./test/testbed/otlp ./test/testbed/process ./test/testbed/registry
 SKIP_RACE := ^Test(Bootstrap|CodecIsBounded|PackValues|UpdateReservesMemory|IntegrationBig|IntegrationFaultManyObjects|KustomizationLimits|KustomizeFetchesNothing|GzipBombs|TextBombs|Limits\b|PreviewOfManyClusters|RevisionsAreBoundedInBytes)
 CUT := ^Test(Integration)?(Store)?(Cut|HandOver)
 SPLIT = $(shell grep -lE '^func $(SKIP_RACE:^%=%)' $(wildcard $(RACE:%=%/*_test.go)) | xargs -n 1 dirname | sort -u)

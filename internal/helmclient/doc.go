@@ -23,6 +23,7 @@
 //   - model: the types that all packages share, and the labels on Helm's records
 //   - decide: the next action on a release; pure functions
 //   - helmerr: errors, their kinds, and the removal of values from error texts
+//   - recordcodec: the text of Helm's release records
 //   - records: Helm's release records in a cluster
 //   - connections: connections to clusters, and the kinds that clusters serve
 //   - objectinfo: single objects of a manifest, and their metadata in a cluster

@@ -29,6 +29,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/recordcodec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
@@ -55,7 +56,7 @@ type cluster struct {
 	bytes *bytebudget.Budget
 	// Owner is the owner to whom the memory for responses is charged.
 	Owner bytebudget.Owner
-	Codec *records.Codec
+	Codec *recordcodec.Codec
 	// Observations caches observations for the actions that follow.
 	Observations *records.Observations
 	// Namespaces holds the namespaces that are known to exist.

@@ -12,6 +12,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/recordcodec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
@@ -43,7 +44,7 @@ type Pool struct {
 
 // sharedState holds caches and budgets that all clusters share.
 type sharedState struct {
-	codec        *records.Codec
+	codec        *recordcodec.Codec
 	observations *records.Observations
 	library      *kindsLibrary
 	// Actions is the budget for records, charts and manifests of running actions.
@@ -55,14 +56,14 @@ type sharedState struct {
 // DefaultMemory returns the memory of a Pool whose memory is not planned. Only the size of each response is bounded,
 // and not their sum.
 func DefaultMemory() Memory {
-	return Memory{Actions: actionmemory.NewBudget(actionmemory.Default), Pieces: records.MaxPieceBytes,
+	return Memory{Actions: actionmemory.NewBudget(actionmemory.Default), Pieces: recordcodec.MaxPieceBytes,
 		Clusters: defaultClusters}
 }
 
 // NewSharedState returns a sharedState with empty caches.
 func NewSharedState(memory Memory) sharedState {
 	return sharedState{
-		codec: records.NewBoundedCodec(memory.Pieces), observations: records.NewObservations(),
+		codec: recordcodec.NewBounded(memory.Pieces), observations: records.NewObservations(),
 		library: newKindsLibrary(), bytes: memory.Responses, Actions: memory.Actions,
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifestweight"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/recordcodec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
@@ -108,8 +108,8 @@ func (c *Cache) of(lease *actionmemory.Lease, file *chart.File, budget *manifest
 		return parsed.objects, err
 	}
 	digest := sha256.New()
-	records.WriteBytes(digest, []byte(file.Name))
-	records.WriteBytes(digest, file.Data)
+	recordcodec.WriteBytes(digest, []byte(file.Name))
+	recordcodec.WriteBytes(digest, file.Data)
 	key := [sha256.Size]byte(digest.Sum(nil))
 	if known, ok := c.files.Get(key); ok {
 		return known.objects, budget.Add(known.weight)

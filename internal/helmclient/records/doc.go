@@ -6,8 +6,8 @@
 //
 // A [Store] accesses the records of a namespace for one action. It caches the metadata of a history, but not the
 // contents of old revisions. It overwrites a record only if the record has not changed since the action read it
-// (fence.go, [CarefulDriver]). A [RecordingDriver] stores what Helm wrote, and adds labels. A [Codec] packs a chart's
-// files once for all clusters.
+// (fence.go, [CarefulDriver]). A [RecordingDriver] stores what Helm wrote, and adds labels. Package recordcodec
+// encodes and decodes records.
 //
 // # Payloads
 //

@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/recordcodec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
@@ -56,7 +57,7 @@ func (s *Store) holdText(size int) error { return s.Hold(size * readCopies / pay
 
 // Pack reserves memory to pack a release, and packs it.
 func (s *Store) Pack(rls *release.Release) ([]byte, error) {
-	var piece *chartPiece
+	var piece *recordcodec.Piece
 	ofPiece := 0
 	if rls.Chart != nil {
 		var err error
@@ -65,14 +66,14 @@ func (s *Store) Pack(rls *release.Release) ([]byte, error) {
 		}
 		ofPiece = len(piece.Packed)
 	}
-	return s.codec.packWith(piece, rls, func(text int) error {
+	return s.codec.Pack(piece, rls, func(text int) error {
 		return s.Hold(ofPiece + text*textCopies/payloadCopies)
 	})
 }
 
 // Piece returns the packed files of a chart. If they are not packed yet, it first reserves memory.
-func (s *Store) Piece(chrt *chart.Chart) (*chartPiece, error) {
-	return s.codec.piece(chrt, func() error { return s.Hold(ChartBytes(chrt) * chartCopies / payloadCopies) })
+func (s *Store) Piece(chrt *chart.Chart) (*recordcodec.Piece, error) {
+	return s.codec.Piece(chrt, func() error { return s.Hold(ChartBytes(chrt) * chartCopies / payloadCopies) })
 }
 
 // checkAliases returns an error if the manifest or a hook of a record must not be parsed, or takes too much memory with
@@ -94,7 +95,7 @@ func (s *Store) checkAliases(rls *release.Release) error {
 			return err
 		case err != nil:
 			// The error of the parser is dropped because it may quote values.
-			return fmt.Errorf("its manifest or a hook is not valid YAML, or too large: %w", errUnreadableRecord)
+			return fmt.Errorf("its manifest or a hook is not valid YAML, or too large: %w", recordcodec.ErrUnreadable)
 		}
 	}
 	return nil

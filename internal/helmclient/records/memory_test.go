@@ -5,20 +5,19 @@ package records
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"reflect"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/recordcodec"
 )
 
 // TestHoldCountsTheLargestPayload checks that an action holds memory for its largest payload, keeps a part of it at
@@ -77,7 +76,7 @@ func TestPackReservesMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := memory.Do(actionmemory.Waits{Context: ended}, actionmemory.Owner{}, func(lease *actionmemory.Lease) error {
-				s := &Store{codec: NewCodec(), Memory: lease}
+				s := &Store{codec: recordcodec.New(), Memory: lease}
 				_, err := s.Pack(rls)
 				used = memory.Used()
 				return err
@@ -107,7 +106,7 @@ func TestUpdateReservesMemory(t *testing.T) {
 		if err := full.Records(memory.Total() - 8<<20); err != nil {
 			t.Fatal(err)
 		}
-		s := NewStore(t.Context(), StoreOptions{Codec: NewCodec()})
+		s := NewStore(t.Context(), StoreOptions{Codec: recordcodec.New()})
 		s.Memory = memory.Lease(actionmemory.Owner{})
 		if err := s.updateWhole("demo", rls); err == nil {
 			t.Errorf("%s: packed without free memory", name)
@@ -120,34 +119,26 @@ func TestUpdateReservesMemory(t *testing.T) {
 	}
 }
 
-// TestLargeJSONIsRefusedFirst checks that a record that is too large as JSON is not written as JSON.
-func TestLargeJSONIsRefusedFirst(t *testing.T) { //nolint:paralleltest // It measures memory.
-	rls := helmtest.FullRelease()
-	rls.Manifest = strings.Repeat("<", maxRecordBytes/6+1)
-	codec := NewCodec()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err := codec.pack(rls)
-	runtime.ReadMemStats(&after)
-	if taken := after.TotalAlloc - before.TotalAlloc; taken > maxRecordBytes/4 || !errors.Is(err, helmerr.ErrTooLarge) {
-		t.Errorf("it takes %d MiB: %v", taken>>20, err)
-	}
-}
-
-// TestJSONSize checks that the computed size of a text in JSON is its real size, and that of a record is not larger.
-func TestJSONSize(t *testing.T) {
+// TestHostileManifestIsRefused checks that a record is not read if its manifest or a hook takes gigabytes with expanded
+// YAML aliases. For the limits of the record, a manifest is one value.
+func TestHostileManifestIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"plain", "<a>&\"b\"\\", "\b\f\n\r\t\x00\x1f\x7f", "Zoë \u2028\u2029 \ufffd 😀"} {
-		data, err := json.Marshal(text)
-		if err != nil || escapedSize(text) != len(data)-len(`""`) {
-			t.Errorf("%s has %d bytes, not %d: %v", data, len(data)-len(`""`), escapedSize(text), err)
+	bomb := "a: &a " + strings.Repeat("x", 1<<17) + "\nl: [" + strings.Repeat("*a,", 20_000) + "*a]\n"
+	inManifest, inHook, inLater := helmtest.FullRelease(), helmtest.FullRelease(), helmtest.FullRelease()
+	inManifest.Manifest = bomb
+	inHook.Hooks = append(inHook.Hooks, nil, &release.Hook{Manifest: bomb})
+	inLater.Manifest = "kind: ConfigMap\n---\n" + bomb
+	for name, rls := range map[string]*release.Release{
+		"manifest": inManifest, "a later document": inLater, "hook": inHook,
+	} {
+		data, err := recordcodec.EncodeSmall(rls)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for name, rls := range sparseReleases() {
-		rls.Chart, rls.Labels = nil, map[string]string{"not": strings.Repeat("stored", 1000)}
-		data, err := json.Marshal(rls)
-		if size := jsonSize(reflect.ValueOf(rls)); err != nil || size > len(data) {
-			t.Errorf("%s: %d bytes, not %d: %v", name, len(data), size, err)
+		s := NewStore(t.Context(), StoreOptions{Codec: recordcodec.New()})
+		_, err = s.decode(&corev1.Secret{Data: map[string][]byte{Key: data}})
+		if !errors.Is(err, recordcodec.ErrUnreadable) {
+			t.Errorf("aliases in the %s: %v", name, err)
 		}
 	}
 }

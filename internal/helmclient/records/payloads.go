@@ -21,6 +21,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/recordcodec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
@@ -232,9 +233,9 @@ func (s *Store) content(record *splitRecord) (*release.Release, error) {
 			"the stored part of the record of Helm revision %d was changed: restore it from a backup",
 			record.Revision)
 	}
-	content, err = s.codec.unpackRecord(packed, s.holdText)
+	content, err = s.codec.Unpack(packed, s.holdText)
 	switch {
-	case errors.Is(err, errUnreadableRecord):
+	case errors.Is(err, recordcodec.ErrUnreadable):
 		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the stored part of the record of Helm revision %d cannot be "+
 			"decoded",
 			record.Revision)
@@ -350,7 +351,7 @@ func (s *Store) readPointer(key string) (secret *corev1.Secret, small *release.R
 	if secret, err = s.readSecret(key); err != nil {
 		return nil, nil, nil, err
 	}
-	if small, err = s.codec.decode(secret.Data[Key], s.holdText); err != nil {
+	if small, err = s.codec.Decode(secret.Data[Key], s.holdText); err != nil {
 		return nil, nil, nil, errUnread(key, err)
 	}
 	to, err = pointerOf(small)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/recordcodec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/jsonvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
@@ -199,24 +200,11 @@ func (to *pointer) whole(small, content *release.Release) *release.Release {
 // types.
 func contentOf(rls *release.Release) [sha256.Size]byte {
 	sum := sha256.New()
-	WriteBytes(sum, []byte(rls.Manifest))
+	recordcodec.WriteBytes(sum, []byte(rls.Manifest))
 	for _, hook := range rls.Hooks {
 		if hook != nil {
-			WriteBytes(sum, []byte(hook.Manifest))
+			recordcodec.WriteBytes(sum, []byte(hook.Manifest))
 		}
 	}
 	return [sha256.Size]byte(sum.Sum(nil))
-}
-
-// encodeSmall encodes a small record, without the cache of packed charts.
-func encodeSmall(rls *release.Release) ([]byte, error) {
-	text, err := json.Marshal(rls)
-	if err != nil {
-		return nil, err
-	}
-	packed, err := packText(nil, text)
-	if err != nil {
-		return nil, err
-	}
-	return encodeBase64(packed), nil
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/recordcodec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
@@ -48,10 +50,10 @@ func clusterPointer(revision int) pointer {
 // payload was put.
 func TestPointerRestoresRecord(t *testing.T) {
 	t.Parallel()
-	codec := NewCodec()
+	codec := recordcodec.New()
 	made := hookedRelease()
 	made.Hooks[1].LastRun = release.HookExecution{}
-	packed, err := codec.pack(made)
+	packed, err := (&Store{codec: codec}).Pack(made)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,7 @@ func TestPointerRestoresRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := encodeSmall(small)
+	text, err := recordcodec.EncodeSmall(small)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,10 +75,7 @@ func TestPointerRestoresRecord(t *testing.T) {
 	if small.Config != nil || len(text) > 16<<10 {
 		t.Errorf("the pointer has %d bytes, and values: %t", len(text), small.Config != nil)
 	}
-	if n, _ := codec.pieces.Stats(); n != 1 {
-		t.Errorf("%d charts are kept", n)
-	}
-	read, err := codec.decode(text, nil)
+	read, err := codec.Decode(text, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +83,7 @@ func TestPointerRestoresRecord(t *testing.T) {
 	if err != nil || to == nil {
 		t.Fatalf("%+v, %v", to, err)
 	}
-	content, err := codec.unpackRecord(packed, nil)
+	content, err := codec.Unpack(packed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,6 +195,21 @@ func TestPointerDamaged(t *testing.T) {
 	}
 }
 
+// TestHostilePointerTakesLittleMemory checks that the number of values in a pointer is bounded, not only its size,
+// because workload clusters are not trusted.
+func TestHostilePointerTakesLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
+	hooks := strings.TrimSuffix(strings.Repeat("{},", (maxPointerFile-20)/3), ",")
+	small := &release.Release{Manifest: "a\nkind: " + PointerKind + "\n",
+		Chart: &chart.Chart{Files: []*chart.File{{Name: pointerFile, Data: []byte(`{"hooks":[` + hooks + `]}`)}}}}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := pointerOf(small)
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 1<<20 || !errors.Is(err, helmerr.ErrRecordDamaged) {
+		t.Errorf("a pointer takes %d MiB: %v", taken>>20, err)
+	}
+}
+
 // TestSeal checks that sealed data does not reveal its content, and can only be decrypted unchanged and with its own
 // key.
 func TestSeal(t *testing.T) {
@@ -262,38 +276,5 @@ func TestUseOfParts(t *testing.T) {
 		if got := useOf(part, test.records, test.own, now); got != test.want {
 			t.Errorf("%s: %d", name, got)
 		}
-	}
-}
-
-// TestPackLimit checks that a record is not packed if it is too large to be unpacked.
-func TestPackLimit(t *testing.T) {
-	t.Parallel()
-	pack := func(file int) ([]byte, error) {
-		rls := helmtest.FullRelease()
-		rls.Chart = &chart.Chart{Metadata: rls.Chart.Metadata,
-			Files: []*chart.File{{Name: "zeros", Data: make([]byte, file)}}}
-		codec := NewCodec()
-		codec.limit = 1 << 20
-		return codec.Encode(rls)
-	}
-	if _, err := pack(1 << 20); !errors.Is(err, helmerr.ErrTooLarge) {
-		t.Errorf("packed: %v", err)
-	}
-	// In base64, this is slightly below the limit.
-	data, err := pack(760 << 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reading := NewCodec()
-	reading.limit = 1 << 20
-	if _, err := reading.decode(data, nil); err != nil {
-		t.Errorf("what fits cannot be unpacked: %v", err)
-	}
-	if NewCodec().limit != maxRecordBytes {
-		t.Error("the codec's bound")
-	}
-	if (model.Storage{}).MaxPayload() != model.MaxClusterPayload ||
-		(model.Storage{Outside: true}).MaxPayload() != model.MaxStoredPayload {
-		t.Error("the bounds")
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/recordcodec"
 )
 
 const (
@@ -69,7 +70,7 @@ type Store struct {
 	client    rest.Interface
 	Metadata  metadata.ResourceInterface
 	namespace string
-	codec     *Codec
+	codec     *recordcodec.Codec
 	// Memory is the memory of the action; nil if there is no bound.
 	Memory *actionmemory.Lease
 	// namespaces holds the namespaces that are known to exist. The Store adds its own after it created a record.
@@ -122,7 +123,7 @@ type StoreOptions struct {
 	// Storage defines where new records are stored.
 	Storage model.Storage
 	// Codec is shared by all users of the cluster.
-	Codec *Codec
+	Codec *recordcodec.Codec
 	// Names holds the namespaces of the cluster that are known to exist.
 	Names *NameSet
 	// Observed returns the metadata of the records of a release if they were read a moment ago.
@@ -201,7 +202,7 @@ func keepFew(kept map[string]*release.Release, key string, rls *release.Release)
 // decode returns the whole release in the Secret of a record, and stores the state of the record.
 func (s *Store) decode(secret *corev1.Secret) (*release.Release, error) {
 	defer s.rest()
-	small, err := s.codec.decode(secret.Data[Key], s.holdText)
+	small, err := s.codec.Decode(secret.Data[Key], s.holdText)
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +289,7 @@ func (s *Store) assemble(name, status string,
 		}
 		whole, err := s.Get(NameOf(name, stub.Version))
 		switch {
-		case errors.Is(err, driver.ErrReleaseNotFound), errors.Is(err, errUnreadableRecord):
+		case errors.Is(err, driver.ErrReleaseNotFound), errors.Is(err, recordcodec.ErrUnreadable):
 			return nil, false, nil
 		case err != nil:
 			return nil, false, err
@@ -420,7 +421,7 @@ func (s *Store) reduce(rls *release.Release) {
 func (s *Store) decodeOrStub(name string, secret *corev1.Secret) (*release.Release, error) {
 	rls, err := s.decode(secret)
 	switch {
-	case !errors.Is(err, errUnreadableRecord):
+	case !errors.Is(err, recordcodec.ErrUnreadable):
 		return rls, err
 	case name == "":
 		return nil, nil //nolint:nilnil // Helm skips such a record, too.

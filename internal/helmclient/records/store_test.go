@@ -25,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/recordcodec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
@@ -77,7 +78,7 @@ func (b *bench) newRecords() *Store {
 	return NewStore(b.t.Context(), StoreOptions{
 		Client:    core.CoreV1().RESTClient(),
 		Metadata:  client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(b.namespace),
-		Namespace: b.namespace, Storage: b.storage, Codec: NewCodec(),
+		Namespace: b.namespace, Storage: b.storage, Codec: recordcodec.New(),
 		Names: NewNameSet(),
 	})
 }

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/recordcodec"
 )
 
 // Create implements driver.Creator.
@@ -114,7 +115,7 @@ func (s *Store) updateSmall(key string, stub *release.Release) error {
 		// The record is not split: the helm command copied the label from another record.
 		return s.updateWhole(key, small)
 	}
-	text, err := encodeSmall(small)
+	text, err := recordcodec.EncodeSmall(small)
 	if err != nil {
 		return errEncode(key, err)
 	}
@@ -129,7 +130,7 @@ func (s *Store) updateWhole(key string, rls *release.Release) error {
 	if err != nil {
 		return errEncode(key, err)
 	}
-	if err := s.save(recordSecret(key, rls, "modifiedAt", encodeBase64(packed))); err != nil {
+	if err := s.save(recordSecret(key, rls, "modifiedAt", recordcodec.EncodeBase64(packed))); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -371,7 +372,7 @@ func (s *Store) newSecret(key string, rls *release.Release, timeLabel string,
 		if err := s.Memory.Commit(); err != nil {
 			return nil, nil, err
 		}
-		return recordSecret(key, rls, timeLabel, encodeBase64(packed)), nil, beforeWrite()
+		return recordSecret(key, rls, timeLabel, recordcodec.EncodeBase64(packed)), nil, beforeWrite()
 	}
 	if err := CheckSize(len(packed), s.storage); err != nil {
 		return nil, nil, err
@@ -399,7 +400,7 @@ func pointerSecret(key string, rls *release.Release, timeLabel string, record *s
 	if err != nil {
 		return nil, errEncode(key, err)
 	}
-	text, err := encodeSmall(small)
+	text, err := recordcodec.EncodeSmall(small)
 	if err != nil {
 		return nil, errEncode(key, err)
 	}

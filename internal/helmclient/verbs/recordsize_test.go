@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/recordcodec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
@@ -28,7 +29,7 @@ func TestRecordSizes(t *testing.T) {
 		"CRDs of 700 KiB":                 {helmtest.BigCRDChart(20, 0), true},
 		"CRDs of 2 MiB and 30 dashboards": {helmtest.BigCRDChart(60, 30), false},
 	} {
-		store := records.NewStore(t.Context(), records.StoreOptions{Codec: records.NewCodec()})
+		store := records.NewStore(t.Context(), records.StoreOptions{Codec: recordcodec.New()})
 		packed, err := store.Pack(recordOf(test.chart))
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package records
+package recordcodec
 
 import (
 	"bytes"
@@ -41,8 +41,8 @@ const (
 	MaxPieceBytes = 64 << 20
 )
 
-// errUnreadableRecord means that a record exists but cannot be decoded, so its objects are unknown.
-var errUnreadableRecord = helmerr.New(helmerr.ErrRecordDamaged,
+// ErrUnreadable means that a record exists but cannot be decoded, so its objects are unknown.
+var ErrUnreadable = helmerr.New(helmerr.ErrRecordDamaged,
 	"it cannot be decoded: restore its Secret from a backup of the cluster, or see "+
 		"docs/storage.md for other remedies")
 
@@ -56,7 +56,7 @@ type Codec struct {
 	// limit is maxRecordBytes, or less in tests.
 	limit   int
 	packing singleflight.Group
-	pieces  *bytelru.Cache[chartKey, *chartPiece]
+	pieces  *bytelru.Cache[chartKey, *Piece]
 	// largest is the size, in bytes, of the largest piece that is cached. A larger one would leave no room for others.
 	largest int
 }
@@ -64,8 +64,9 @@ type Codec struct {
 // chartKey is the digest of a chart's files.
 type chartKey [sha256.Size]byte
 
-// chartPiece is the packed beginning of all records of a chart. It is read only.
-type chartPiece struct {
+// Piece is the packed beginning of all records of a chart. It is read only.
+type Piece struct {
+	// Packed is the beginning, before base64.
 	Packed []byte
 	// chart holds the packed fields: templates, files and schema. The fields share their memory with the chart of the
 	// caller.
@@ -81,20 +82,20 @@ type chartRest struct {
 	Values   map[string]any  `json:"values"`
 }
 
-// NewCodec returns a Codec without packed charts.
-func NewCodec() *Codec { return NewBoundedCodec(MaxPieceBytes) }
+// New returns a Codec without packed charts.
+func New() *Codec { return NewBounded(MaxPieceBytes) }
 
-// NewBoundedCodec returns a Codec that keeps packed charts of at most a size in bytes.
-func NewBoundedCodec(size int64) *Codec {
-	return &Codec{limit: maxRecordBytes, pieces: bytelru.New[chartKey, *chartPiece](size), largest: int(size / 4 * 3)}
+// NewBounded returns a Codec that keeps packed charts of at most a size in bytes.
+func NewBounded(size int64) *Codec {
+	return &Codec{limit: maxRecordBytes, pieces: bytelru.New[chartKey, *Piece](size), largest: int(size / 4 * 3)}
 }
 
-// packWith returns a record before base64. piece has the packed files of its chart; nil if the record has no chart. It
+// Pack returns a record before base64. piece has the packed files of its chart; nil if the record has no chart. Pack
 // calls hold with the size of the rest as JSON before it encodes the rest. The error is ErrTooLarge if the record
 // exceeds the limits for unpacking.
-func (c *Codec) packWith(piece *chartPiece, rls *release.Release, hold holdText) ([]byte, error) {
+func (c *Codec) Pack(piece *Piece, rls *release.Release, hold HoldText) ([]byte, error) {
 	if piece == nil {
-		piece = &chartPiece{}
+		piece = &Piece{}
 	}
 	without := *rls
 	without.Chart = nil
@@ -107,7 +108,7 @@ func (c *Codec) packWith(piece *chartPiece, rls *release.Release, hold holdText)
 	if err := c.checkUnpacked(piece.unpacked + size); err != nil {
 		return nil, err
 	}
-	if err := hold(size); err != nil {
+	if err := hold.reserve(size); err != nil {
 		return nil, err
 	}
 	ofRelease, err := json.Marshal(&without)
@@ -158,9 +159,22 @@ func (c *Codec) checkUnpacked(size int) error {
 // packers holds gzip writers for reuse, because each takes most of a megabyte.
 var packers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
-// encodeBase64 returns a packed record in the format of Helm's Secrets.
-func encodeBase64(packed []byte) []byte {
+// EncodeBase64 returns a packed record in the format of Helm's Secrets.
+func EncodeBase64(packed []byte) []byte {
 	return base64.StdEncoding.AppendEncode(nil, packed)
+}
+
+// EncodeSmall returns a small record in the format of Helm's Secrets. It does not keep the files of the chart.
+func EncodeSmall(rls *release.Release) ([]byte, error) {
+	text, err := json.Marshal(rls)
+	if err != nil {
+		return nil, err
+	}
+	packed, err := packText(nil, text)
+	if err != nil {
+		return nil, err
+	}
+	return EncodeBase64(packed), nil
 }
 
 // packText packs the texts as one text and appends it to packed.
@@ -184,8 +198,8 @@ func packText(packed []byte, texts ...[]byte) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-// piece returns the packed files of a chart. It calls hold before it packs them.
-func (c *Codec) piece(chrt *chart.Chart, hold func() error) (*chartPiece, error) {
+// Piece returns the packed files of a chart. It calls hold before it packs them.
+func (c *Codec) Piece(chrt *chart.Chart, hold func() error) (*Piece, error) {
 	key := keyOf(chrt)
 	if piece, ok := c.pieces.Get(key); ok {
 		return piece, nil
@@ -203,7 +217,7 @@ func (c *Codec) piece(chrt *chart.Chart, hold func() error) (*chartPiece, error)
 	if err != nil {
 		return nil, err
 	}
-	return packed.(*chartPiece), nil
+	return packed.(*Piece), nil
 }
 
 // keyOf returns the digest of a chart's files.
@@ -246,7 +260,7 @@ func writeLength(digest hash.Hash, n int) {
 }
 
 // packChart packs the files of a chart as the beginning of a record.
-func packChart(key chartKey, chrt *chart.Chart) (*chartPiece, error) {
+func packChart(key chartKey, chrt *chart.Chart) (*Piece, error) {
 	templates, err := json.Marshal(chrt.Templates)
 	if err != nil {
 		return nil, err
@@ -276,7 +290,7 @@ func packChart(key chartKey, chrt *chart.Chart) (*chartPiece, error) {
 		return nil, err
 	}
 	unpacked := len(templates) + len(files) + len(schema)
-	return &chartPiece{
+	return &Piece{
 		Packed: buffer.Bytes(),
 		chart:  chart.Chart{Templates: chrt.Templates, Files: chrt.Files, Schema: chrt.Schema},
 		size:   buffer.Len() + unpacked, unpacked: unpacked, values: jsonvalues.Count(templates) + jsonvalues.Count(files),
@@ -294,34 +308,42 @@ func pieceKey(header gzip.Header) (key chartKey, ok bool) {
 	return chartKey(header.Extra[4:]), true
 }
 
-// holdText reserves memory for a text of a size, in bytes. A nil holdText reserves no memory.
-type holdText func(size int) error
+// HoldText reserves memory for a text of a size, in bytes. A nil HoldText reserves no memory.
+type HoldText func(size int) error
 
-// errNoRoom wraps the error of a holdText.
-type errNoRoom struct{ error }
-
-// decode decodes a record in the format of Helm's Secrets, written by HelmOp or by Helm.
-func (c *Codec) decode(data []byte, hold holdText) (*release.Release, error) {
-	packed, err := base64.StdEncoding.AppendDecode(nil, data)
-	if err != nil {
-		return nil, errUnreadableRecord
+func (h HoldText) reserve(size int) error {
+	if h == nil {
+		return nil
 	}
-	return c.unpackRecord(packed, hold)
+	return h(size)
 }
 
-// unpackRecord decodes a packed record.
-func (c *Codec) unpackRecord(packed []byte, hold holdText) (*release.Release, error) {
+// errNoRoom wraps the error of a HoldText.
+type errNoRoom struct{ error }
+
+// Decode decodes a record in the format of Helm's Secrets, written by HelmOp or by Helm. The error is [ErrUnreadable],
+// or the error of hold.
+func (c *Codec) Decode(data []byte, hold HoldText) (*release.Release, error) {
+	packed, err := base64.StdEncoding.AppendDecode(nil, data)
+	if err != nil {
+		return nil, ErrUnreadable
+	}
+	return c.Unpack(packed, hold)
+}
+
+// Unpack decodes a packed record. Its errors are those of Decode.
+func (c *Codec) Unpack(packed []byte, hold HoldText) (*release.Release, error) {
 	rls := &release.Release{}
-	piece, text, err := c.unpack(packed, hold)
+	piece, text, err := c.unpackText(packed, hold)
 	if noRoom := (errNoRoom{}); errors.As(err, &noRoom) {
 		return nil, noRoom.error
 	}
 	if err == nil && jsonvalues.Count(text) > rendering.MaxRecordValues {
-		return nil, fmt.Errorf("it has more than %d JSON values: %w", rendering.MaxRecordValues, errUnreadableRecord)
+		return nil, fmt.Errorf("it has more than %d JSON values: %w", rendering.MaxRecordValues, ErrUnreadable)
 	}
 	// The error of the decoder is dropped because it may quote values.
 	if err != nil || json.Unmarshal(text, rls) != nil || rls.Info == nil {
-		return nil, errUnreadableRecord
+		return nil, ErrUnreadable
 	}
 	if piece != nil && rls.Chart != nil {
 		rls.Chart.Templates, rls.Chart.Files = slices.Clone(piece.chart.Templates), slices.Clone(piece.chart.Files)
@@ -330,8 +352,8 @@ func (c *Codec) unpackRecord(packed []byte, hold holdText) (*release.Release, er
 	return rls, nil
 }
 
-// unpack returns the JSON of a record, and the known chart piece that the JSON omits.
-func (c *Codec) unpack(packed []byte, hold holdText) (*chartPiece, []byte, error) {
+// unpackText returns the JSON of a record, and the known piece that the JSON omits.
+func (c *Codec) unpackText(packed []byte, hold HoldText) (*Piece, []byte, error) {
 	if !bytes.HasPrefix(packed, []byte{0x1f, 0x8b, 0x08}) {
 		// Old versions of Helm wrote records without compression.
 		return nil, packed, nil
@@ -355,7 +377,7 @@ func (c *Codec) unpack(packed []byte, hold holdText) (*chartPiece, []byte, error
 // readLimited reads up to a limit, in bytes, and appends the text to begin. It reserves memory while it reads, because
 // the packed size does not predict the unpacked size. It does not use a bytes.Buffer, which would double its memory
 // once more to find the end of the text.
-func readLimited(reader io.Reader, limit int, begin []byte, hold holdText) ([]byte, error) {
+func readLimited(reader io.Reader, limit int, begin []byte, hold HoldText) ([]byte, error) {
 	text, read := begin, 0
 	for {
 		step := min(max(read, firstText), limit-read)
@@ -373,10 +395,10 @@ func readLimited(reader io.Reader, limit int, begin []byte, hold holdText) ([]by
 			return nil, err
 		case n < step:
 			return text, nil
-		case hold == nil || read < freeText:
+		case read < freeText:
 			continue
 		}
-		if err := hold(2 * read); err != nil {
+		if err := hold.reserve(2 * read); err != nil {
 			return nil, errNoRoom{err}
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package records
+package recordcodec
 
 import (
 	"bytes"
@@ -24,25 +24,28 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 )
 
-// pack packs a record without a bound.
+// dataKey is the key of a record in Helm's Secrets.
+const dataKey = "release"
+
+// pack packs a record. It reserves no memory.
 func (c *Codec) pack(rls *release.Release) ([]byte, error) {
-	var piece *chartPiece
+	var piece *Piece
 	if rls.Chart != nil {
 		var err error
-		if piece, err = c.piece(rls.Chart, func() error { return nil }); err != nil {
+		if piece, err = c.Piece(rls.Chart, func() error { return nil }); err != nil {
 			return nil, err
 		}
 	}
-	return c.packWith(piece, rls, func(int) error { return nil })
+	return c.Pack(piece, rls, nil)
 }
 
-// Encode returns a record in the format of Helm's Secrets.
-func (c *Codec) Encode(rls *release.Release) ([]byte, error) {
+// encode returns a record in the format of Helm's Secrets.
+func (c *Codec) encode(rls *release.Release) ([]byte, error) {
 	packed, err := c.pack(rls)
 	if err != nil {
 		return nil, err
 	}
-	return encodeBase64(packed), nil
+	return EncodeBase64(packed), nil
 }
 
 // sparseReleases are releases without some fields.
@@ -97,13 +100,13 @@ func TestCodecIsCompatibleWithHelm(t *testing.T) {
 	for name, rls := range sparseReleases() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			codec := NewCodec()
-			payload, err := codec.Encode(rls)
+			codec := New()
+			payload, err := codec.encode(rls)
 			if err != nil {
 				t.Fatal(err)
 			}
 			clients := fake.NewClientset(&corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: "apps"}, Data: map[string][]byte{Key: payload},
+				ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: "apps"}, Data: map[string][]byte{dataKey: payload},
 			})
 			helm := driver.NewSecrets(clients.CoreV1().Secrets("apps"))
 			read, err := helm.Get("ours")
@@ -118,9 +121,9 @@ func TestCodecIsCompatibleWithHelm(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for who, data := range map[string][]byte{"Helm's": theirs.Data[Key], "ours": payload} {
-				for state, reader := range map[string]*Codec{"warm": codec, "cold": NewCodec()} {
-					read, err := reader.decode(data, nil)
+			for who, data := range map[string][]byte{"Helm's": theirs.Data[dataKey], "ours": payload} {
+				for state, reader := range map[string]*Codec{"warm": codec, "cold": New()} {
+					read, err := reader.Decode(data, nil)
 					if err != nil {
 						t.Fatal(who, state, err)
 					}
@@ -134,7 +137,7 @@ func TestCodecIsCompatibleWithHelm(t *testing.T) {
 // TestCodecDistinguishesCharts checks that no chart gets the files of another chart.
 func TestCodecDistinguishesCharts(t *testing.T) {
 	t.Parallel()
-	codec := NewCodec()
+	codec := New()
 	file := func(name, data string) []*chart.File { return []*chart.File{{Name: name, Data: []byte(data)}} }
 	charts := []chart.Chart{
 		{}, {Templates: []*chart.File{}}, {Schema: []byte{}}, {Templates: file("a", "b")}, {Files: file("a", "b")},
@@ -148,11 +151,11 @@ func TestCodecDistinguishesCharts(t *testing.T) {
 		rls := helmtest.FullRelease()
 		charts[i].Metadata = rls.Chart.Metadata
 		rls.Chart = &charts[i]
-		payload, err := codec.Encode(rls)
+		payload, err := codec.encode(rls)
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := codec.decode(payload, nil)
+		read, err := codec.Decode(payload, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,17 +169,17 @@ func TestCodecDistinguishesCharts(t *testing.T) {
 
 func TestCodecIsBounded(t *testing.T) {
 	t.Parallel()
-	codec := NewCodec()
+	codec := New()
 	for i := range 12 {
 		rls := helmtest.FullRelease()
 		rls.Chart.Files = []*chart.File{{Name: fmt.Sprint(i), Data: bytes.Repeat([]byte{byte(i)}, 8<<20)}}
-		if _, err := codec.Encode(rls); err != nil {
+		if _, err := codec.encode(rls); err != nil {
 			t.Fatal(err)
 		}
 	}
 	rls := helmtest.FullRelease()
 	rls.Chart.Files = []*chart.File{{Name: "large", Data: make([]byte, MaxPieceBytes/4)}}
-	if _, err := codec.Encode(rls); err != nil {
+	if _, err := codec.encode(rls); err != nil {
 		t.Fatal(err)
 	}
 	if n, bytes := codec.pieces.Stats(); bytes > MaxPieceBytes || n == 0 || n >= 12 {
@@ -186,8 +189,8 @@ func TestCodecIsBounded(t *testing.T) {
 
 func TestCodecUnreadable(t *testing.T) {
 	t.Parallel()
-	codec := NewCodec()
-	payload, err := codec.Encode(helmtest.FullRelease())
+	codec := New()
+	payload, err := codec.encode(helmtest.FullRelease())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +213,7 @@ func TestCodecUnreadable(t *testing.T) {
 	}
 	// Only the limit of the size prevents that the bomb is decoded.
 	bomb := pack(`{"info":{},"manifest":"` + strings.Repeat("0", codec.limit) + `"}`)
-	if _, err := codec.decode(pack(`{"info":{},"manifest":"`+strings.Repeat("0", codec.limit/2)+`"}`), nil); err != nil {
+	if _, err := codec.Decode(pack(`{"info":{},"manifest":"`+strings.Repeat("0", codec.limit/2)+`"}`), nil); err != nil {
 		t.Errorf("half of it: %v", err)
 	}
 	for name, data := range map[string][]byte{
@@ -218,27 +221,27 @@ func TestCodecUnreadable(t *testing.T) {
 		"no info": base64Of([]byte("{}")),
 		"cut off": base64Of(packed[:len(packed)-10]), "without the rest": base64Of(packed[:len(packed)/3]), "bomb": bomb,
 	} {
-		if rls, err := codec.decode(data, nil); err == nil || strings.Contains(err.Error(), "secret") {
+		if rls, err := codec.Decode(data, nil); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, %v", name, rls, err)
 		}
 	}
 	// A record without a chart can be decoded.
-	if rls, err := codec.decode(base64Of([]byte(`{"info":{}}`)), nil); err != nil || rls.Chart != nil {
+	if rls, err := codec.Decode(base64Of([]byte(`{"info":{}}`)), nil); err != nil || rls.Chart != nil {
 		t.Errorf("%+v, %v", rls, err)
 	}
 }
 
 func FuzzCodecDecode(f *testing.F) {
-	codec := NewCodec()
-	payload, err := codec.Encode(helmtest.FullRelease())
+	codec := New()
+	payload, err := codec.encode(helmtest.FullRelease())
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(payload)
 	f.Add([]byte("e30="))
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		if rls, err := codec.decode(data, nil); err == nil {
-			_, _ = codec.Encode(rls)
+		if rls, err := codec.Decode(data, nil); err == nil {
+			_, _ = codec.encode(rls)
 		}
 	})
 }
@@ -270,13 +273,13 @@ func BenchmarkEncode(b *testing.B) {
 		}
 	})
 	b.Run("codec", func(b *testing.B) {
-		codec := NewCodec()
+		codec := New()
 		// The first encoding packs the chart.
-		if _, err := codec.Encode(rls); err != nil {
+		if _, err := codec.encode(rls); err != nil {
 			b.Fatal(err)
 		}
 		for b.Loop() {
-			if _, err := codec.Encode(rls); err != nil {
+			if _, err := codec.encode(rls); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -284,15 +287,15 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	codec := NewCodec()
-	payload, err := codec.Encode(benchRelease(b, 800<<10))
+	codec := New()
+	payload, err := codec.encode(benchRelease(b, 800<<10))
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, reader := range map[string]*Codec{"unknown chart": NewCodec(), "known chart": codec} {
+	for name, reader := range map[string]*Codec{"unknown chart": New(), "known chart": codec} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := reader.decode(payload, nil); err != nil {
+				if _, err := reader.Decode(payload, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -304,7 +307,7 @@ func BenchmarkDecode(b *testing.B) {
 // free memory does not count as damaged.
 func TestDecodeWaitsForMemory(t *testing.T) {
 	t.Parallel()
-	codec := NewCodec()
+	codec := New()
 	errFull := errors.New("full")
 	for name, tc := range map[string]struct {
 		size, room int
@@ -316,13 +319,13 @@ func TestDecodeWaitsForMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			data, err := codec.Encode(&release.Release{Name: "demo", Info: &release.Info{},
+			data, err := codec.encode(&release.Release{Name: "demo", Info: &release.Info{},
 				Manifest: strings.Repeat("0", tc.size)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			asked := 0
-			rls, err := codec.decode(data, func(size int) error {
+			rls, err := codec.Decode(data, func(size int) error {
 				asked = size
 				if size > tc.room {
 					return errFull
