@@ -52,13 +52,6 @@ func isAsLeft(left *recordreads.Left, snapshot *objectwatch.Snapshot) bool {
 	return true
 }
 
-// readAgain drops what is known about the records of a release, so that the next pass that needs them reads them.
-func (r *Reconciler) readAgain(release *addonsv1.HelmOpRelease) {
-	if known := r.memories.Known(client.ObjectKeyFromObject(release)); known != nil && !known.Records.IsUnread() {
-		known.Records.Outdate()
-	}
-}
-
 // keepForAction keeps the records that a pass has read, for the pass that follows when the chart is there or a slot is
 // free.
 func (r *Reconciler) keepForAction(p *releasePass) {
@@ -80,7 +73,18 @@ func (r *Reconciler) keepLeft(p *releasePass, result helmclient.Result) {
 	}
 }
 
-// outdateRecords drops what is known about the records of a release, because they may have changed.
+// readAgain drops what is known about the records of a release, so that the next pass that needs them reads them. In
+// contrast to outdateRecords, it does nothing before the first read: this read still follows, and only a first read is
+// shared with other releases and kept for another pass.
+func (r *Reconciler) readAgain(release *addonsv1.HelmOpRelease) {
+	if known := r.memories.Known(client.ObjectKeyFromObject(release)); known != nil && !known.Records.IsUnread() {
+		known.Records.Outdate()
+	}
+}
+
+// outdateRecords drops what is known about the records of a release, because another release has changed them. In
+// contrast to readAgain, it also does so before the first read: this read may be under way, and its result must then
+// not be kept.
 func (r *Reconciler) outdateRecords(release ctrl.Request) {
 	if known := r.memories.Known(release.NamespacedName); known != nil {
 		known.Records.Outdate()

@@ -174,3 +174,20 @@ func TestUnreachableClusterOutdatesRecords(t *testing.T) {
 		}
 	}
 }
+
+// TestConflictOutdatesFirstRead checks that the result of a first read is not kept if another release has changed the
+// records while they were read.
+func TestConflictOutdatesFirstRead(t *testing.T) {
+	t.Parallel()
+	for _, isChanged := range []bool{false, true} {
+		r, release := &Reconciler{}, &addonsv1.HelmOpRelease{}
+		records := &r.memories.Of(types.NamespacedName{}).Records
+		if isChanged {
+			r.outdateRecords(ctrl.Request{})
+		}
+		records.KeepFirst("key", model.Observation{})
+		if _, ok := records.Take("key", release); ok == isChanged {
+			t.Errorf("changed: %t, the result is used: %t", isChanged, ok)
+		}
+	}
+}

@@ -130,6 +130,38 @@ func TestMoveDuringTakeover(t *testing.T) {
 	}
 }
 
+// TestTakeoverOutdatesRecords checks that no later pass uses the records that were read before a takeover, because they
+// have the former labels. This includes the pass that follows when the chart is there or a slot is free.
+func TestTakeoverOutdatesRecords(t *testing.T) {
+	t.Parallel()
+	for cluster, want := range map[string]bool{"one": false, "two": true} {
+		system := controllertest.KubeSystem()
+		system.UID = "two"
+		release := controllertest.UpToDateRelease("r")
+		release.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: "two,one"}
+		engine := newMovedRecords(release, cluster)
+		r := &Reconciler{client: controllertest.StoreOf(t, system), engine: engine}
+		p := &releasePass{releaseScope: &releaseScope{release: release}, readAt: time.Now()}
+		if _, err := r.readSpec(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		key, records := recordreads.KeyOf(release, p.target, p.desired), &r.memoryOf(release).Records
+		p.observation, _ = engine.Observe(t.Context(), p.target, "", "")
+		records.KeepFirst(key, p.observation)
+		if end, err := r.takeOverAfterMove(t.Context(), p); end != nil || err != nil {
+			t.Fatalf("%v, %v", end, err)
+		}
+		if _, ok := records.Take(key, release); ok != want {
+			t.Errorf("records of management cluster %s: the first result is used: %t", cluster, ok)
+		}
+		p.mark = records.Outdate()
+		r.keepForAction(p)
+		if _, ok := records.Take(key, release); ok != want {
+			t.Errorf("records of management cluster %s: the result is used for an action: %t", cluster, ok)
+		}
+	}
+}
+
 // TestTakeoverWaitsForOwner restores a HelmOpRelease without its owner reference, as Velero does. Its HelmOp is paused,
 // or is restored later, so two passes come before the repair of the reference. The HelmOpRelease must keep the UID of
 // the former management cluster until then: otherwise its release would be foreign for ever.
