@@ -135,6 +135,8 @@ type actingEngine struct {
 	rendering func()
 }
 
+func (*actingEngine) Access(model.Target) (*model.Access, error) { return &model.Access{}, nil }
+
 func (*actingEngine) Saw(string, string, string, map[inventory.Ref]model.ObjectVersion) {}
 
 func (e *actingEngine) Act(_ context.Context, _ model.Target, _ decide.Decision, _ model.Desired, options model.Options,

@@ -38,6 +38,7 @@ const (
 
 // Watcher watches the objects of releases in the workload clusters. See objectwatch.Watcher.
 type Watcher interface {
+	Expect(key types.NamespacedName, conn objectwatch.Connection, expected objectwatch.Expectation) (end func())
 	Follow(key types.NamespacedName, conn objectwatch.Connection, plan objectwatch.Plan)
 	Forget(key types.NamespacedName)
 	Disconnect(cluster string)
@@ -119,14 +120,38 @@ func (r *Reconciler) updateSnapshot(ctx context.Context, p *releasePass) {
 	}
 }
 
+// expect keeps the states of the objects that the action of a pass creates, for followNew. Callers must call end after
+// followNew.
+func (r *Reconciler) expect(p *releasePass) (end func()) {
+	access, err := r.engine.Access(p.target)
+	if err != nil || !isFollowed(&p.release.Spec) {
+		return func() {}
+	}
+	plan := r.planOf(p)
+	return r.watcher.Expect(client.ObjectKeyFromObject(p.release), connectionOf(p, access), objectwatch.Expectation{
+		Namespace: p.desired.Namespace, Name: p.desired.Name, Checker: plan.Checker, Drift: plan.Drift,
+	})
+}
+
 // watch sets the watch plan of a release.
 func (r *Reconciler) watch(ctx context.Context, p *releasePass) {
-	release := p.release
 	access, err := r.engine.Access(p.target)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot watch the objects of the release")
 		return
 	}
+	r.watcher.Follow(client.ObjectKeyFromObject(p.release), connectionOf(p, access), r.planOf(p))
+}
+
+// connectionOf returns the connection for the watches of a release.
+func connectionOf(p *releasePass, access *model.Access) objectwatch.Connection {
+	return objectwatch.Connection{Cluster: p.target.Key, Config: access.Config, Mapper: access.Mapper,
+		Identity: access.Identity, Owner: access.Owner}
+}
+
+// planOf returns the watch plan of a release.
+func (r *Reconciler) planOf(p *releasePass) objectwatch.Plan {
+	release := p.release
 	plan := objectwatch.Plan{Objects: releaseinventory.Refs(release.Status.Inventory)}
 	if !isFollowed(&release.Spec) {
 		// A retry request needs one list, see listForRetry.
@@ -141,9 +166,7 @@ func (r *Reconciler) watch(ctx context.Context, p *releasePass) {
 		plan.Drift = true
 		plan.Records = &objectwatch.RecordsRef{Namespace: p.desired.Namespace, Name: p.desired.Name}
 	}
-	r.watcher.Follow(client.ObjectKeyFromObject(release), objectwatch.Connection{
-		Cluster: p.target.Key, Config: access.Config, Mapper: access.Mapper, Identity: access.Identity, Owner: access.Owner,
-	}, plan)
+	return plan
 }
 
 // errNoSlot means that the concurrency limit is reached.

@@ -6,11 +6,14 @@ package helmoprelease_test
 import (
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -112,4 +115,24 @@ func TestRequestsOfARelease(t *testing.T) {
 
 	patch(f, release, func() { release.Annotations["example.com/look"] = "now" })
 	wantList("a user changes the HelmOpRelease")
+}
+
+// TestLaterReleaseBeginsNoWatch checks that the release that is installed first begins the watch for all releases of
+// the Cluster. The watch does not begin again when another release joins it later.
+func TestLaterReleaseBeginsNoWatch(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	first := f.artifact("1.0.0", map[string]string{"app.yaml": oneDeployment})
+	second := f.artifact("2.0.0", map[string]string{"app.yaml": strings.Replace(oneDeployment, "name: app", "name: later", 1)})
+	later := f.release(second, func(r *addonsv1.HelmOpRelease) {
+		r.Name, r.Spec.Release.Name = "later-one", "later"
+		r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	})
+	f.watched(f.release(first, nil), 1)
+	patch(f, later, func() { delete(later.Annotations, clusterv1.PausedAnnotation) })
+	f.watched(later, 1)
+	want := []string{"/apis/apps/v1/namespaces/" + f.namespace + "/deployments"}
+	if got := shared.requests.watchesOf(f.namespace); !slices.Equal(got, want) {
+		t.Errorf("watches of %v, want %v", got, want)
+	}
 }

@@ -39,6 +39,10 @@ func (w forgettingWatcher) Disconnect(cluster string) {
 	w.disconnected = append(w.disconnected, cluster)
 }
 
+func (forgettingWatcher) Expect(types.NamespacedName, objectwatch.Connection, objectwatch.Expectation) (end func()) {
+	return func() {}
+}
+
 func (w forgettingWatcher) Forget(key types.NamespacedName) { w.releases = append(w.releases, key) }
 
 func (forgettingWatcher) Look(types.NamespacedName) (objectwatch.Snapshot, bool) {

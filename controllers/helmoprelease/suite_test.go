@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -105,15 +107,30 @@ func (c *charts) Cached(source bundle.Source) (*bundle.Chart, bool) {
 type requests struct {
 	mu   sync.Mutex
 	sent []*http.Request
+	// watched are the paths of the watches, by the namespaces of the Clusters.
+	watched map[string][]string
 }
 
-func (r *requests) wrap(base http.RoundTripper) http.RoundTripper {
-	return helmtest.RoundTripperFunc(func(request *http.Request) (*http.Response, error) {
-		r.mu.Lock()
-		r.sent = append(r.sent, &http.Request{Method: request.Method, URL: request.URL})
-		r.mu.Unlock()
-		return base.RoundTrip(request)
-	})
+// wrapOf wraps the transport for a Cluster in a namespace.
+func (r *requests) wrapOf(namespace string) transport.WrapperFunc {
+	return func(base http.RoundTripper) http.RoundTripper {
+		return helmtest.RoundTripperFunc(func(request *http.Request) (*http.Response, error) {
+			r.mu.Lock()
+			r.sent = append(r.sent, &http.Request{Method: request.Method, URL: request.URL})
+			if request.URL.Query().Get("watch") == "true" {
+				r.watched[namespace] = append(r.watched[namespace], request.URL.Path)
+			}
+			r.mu.Unlock()
+			return base.RoundTrip(request)
+		})
+	}
+}
+
+// watchesOf returns the paths of the watches so far in the Cluster of a namespace.
+func (r *requests) watchesOf(namespace string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.watched[namespace])
 }
 
 // in returns the number of requests for objects in a namespace so far, by the verb and the resource.
@@ -145,15 +162,16 @@ type links struct {
 	config *rest.Config
 }
 
-func (l *links) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
-	return rest.CopyConfig(l.config), nil
+func (l *links) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
+	config := rest.CopyConfig(l.config)
+	config.WrapTransport = shared.requests.wrapOf(cluster.Namespace)
+	return config, nil
 }
 
 func startController(config *rest.Config) (err error) {
 	shared.client, err = suite.StartManager(config,
 		func(ctx context.Context, mgr ctrl.Manager, _ *kindcache.Kinds) error {
 			clusters := &links{Links: clusterlink.New(clusterlink.Options{}), config: rest.CopyConfig(config)}
-			clusters.config.WrapTransport = shared.requests.wrap
 			watcher := objectwatch.New(objectwatch.Options{})
 			reader := references.NewReader(mgr.GetCache(), mgr.GetAPIReader())
 			shared.cached = mgr.GetClient()
@@ -183,6 +201,7 @@ func newFixture(t *testing.T) *fixture {
 	config := sharedServer.Server(t).RESTConfig()
 	shared.once.Do(func() {
 		shared.charts = &charts{known: map[string]*bundle.Chart{}}
+		shared.requests.watched = map[string][]string{}
 		shared.err = startController(config)
 	})
 	if shared.err != nil {

@@ -54,6 +54,8 @@ func (e *presentEngine) Act(context.Context, model.Target, decide.Decision, mode
 	return e.acted, &helmerr.Error{Kind: helmerr.ErrConflict}
 }
 
+func (*presentEngine) Access(model.Target) (*model.Access, error) { return &model.Access{}, nil }
+
 func (*presentEngine) Saw(string, string, string, map[inventory.Ref]model.ObjectVersion) {}
 
 func (e *presentEngine) Present(_ context.Context, _ model.Target, _, _ string,

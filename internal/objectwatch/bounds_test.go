@@ -48,8 +48,8 @@ var (
 )
 
 // TestRepeatedObjectsTakeNoMemory checks that the API server of a workload cluster cannot fill the memory of the
-// manager with small events about one object, or with records of one release. It runs alone, because it measures the
-// memory.
+// manager with small events about one object, with records of one release, or with objects of a release that is being
+// installed. It runs alone, because it measures the memory.
 func TestRepeatedObjectsTakeNoMemory(t *testing.T) {
 	const events, most = 50_000, 8 << 20
 	heap := func() int64 {
@@ -74,6 +74,15 @@ func TestRepeatedObjectsTakeNoMemory(t *testing.T) {
 					`"labels":{"owner":"helm","name":"app"}`)
 			},
 		},
+		"objects of an expected release": {
+			plan: Plan{Objects: []inventory.Ref{hostileConfig}, Drift: true},
+			event: func(i int) string {
+				if i == 0 {
+					return metadataEvent("ADDED", "c", "1", `"uid":"u"`)
+				}
+				return metadataEvent("ADDED", fmt.Sprint(i, strings.Repeat("x", 200)), "1", ofHelmRelease("expected"))
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			grown := make(chan int64, 2)
@@ -96,8 +105,9 @@ func TestRepeatedObjectsTakeNoMemory(t *testing.T) {
 				<-r.Context().Done()
 			}))
 			t.Cleanup(server.Close)
-			watcher := startWatcher(t)
-			watcher.Follow(key("r"), Connection{Config: &rest.Config{Host: server.URL}}, tc.plan)
+			watcher, conn := startWatcher(t), Connection{Config: &rest.Config{Host: server.URL}}
+			defer watcher.Expect(key("e"), conn, Expectation{Namespace: "ns", Name: "expected", Drift: true})()
+			watcher.Follow(key("r"), conn, tc.plan)
 			for _, when := range []string{"during the list", "after the list"} {
 				if got := <-grown; got > most {
 					t.Errorf("%d events %s take %d bytes", events, when, got)

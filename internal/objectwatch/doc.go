@@ -7,6 +7,7 @@
 //	watcher := objectwatch.New(objectwatch.Options{})
 //	mgr.Add(watcher)                                   // ends all streams with the manager
 //	builder.WatchesRawSource(watcher.Source())         // a request for each release about which something changed
+//	end := watcher.Expect(key, connection, expected)   // before an action; ends after its Follow
 //	watcher.Follow(key, connection, plan)              // in each pass; returns at once
 //	snapshot, ok := watcher.Look(key)                  // what is known now
 //
@@ -18,6 +19,9 @@
 // ends with its last release. While all followed objects of a kind are in one namespace, the stream watches only this
 // namespace. If they are in several namespaces, and an identity may not watch the whole cluster, there is one stream
 // for each followed namespace. About once an hour, HelmOp checks whether the identity may list the whole cluster again.
+//
+// A stream restarts with a list when a release joins it. There is no restart for objects whose events arrived while an
+// action created them, see [Watcher.Expect].
 //
 // # Lists
 //
@@ -50,5 +54,6 @@
 //
 // Call [Watcher.Follow] in each pass over a release, [Watcher.Forget] when the release is deleted,
 // [Watcher.Disconnect] when its cluster is unreachable or deleted, and [Watcher.Reconnect] when its cluster was
-// restored from a backup. The package corrects nothing and writes no status: callers use the [Snapshot].
+// restored from a backup. A call of [Watcher.Expect] before an action saves requests. The package corrects nothing and
+// writes no status: callers use the [Snapshot].
 package objectwatch

@@ -71,7 +71,8 @@ type feed struct {
 	version string
 	// listing is true while a streaming list is received.
 	listing bool
-	// received is the list that is being received.
+	// latest is the list that began last. received is the list that is being received.
+	latest   listID
 	received received
 	// open is the watch that has begun, after its list; nil if there is none.
 	open *openWatch
@@ -146,7 +147,7 @@ func (f *feed) watch(listing bool) (err error) {
 	if listing {
 		request.Param("sendInitialEvents", "true").Param("resourceVersionMatch",
 			string(metav1.ResourceVersionMatchNotOlderThan))
-		f.received = newReceived()
+		f.beginList()
 	} else {
 		request.Param("resourceVersion", f.version)
 	}
@@ -231,7 +232,7 @@ func cause(ctx context.Context, err error) error {
 
 // list lists the objects, page by page.
 func (f *feed) list(ctx context.Context) error {
-	f.received = newReceived()
+	f.beginList()
 	options := metav1.ListOptions{Limit: listPage, LabelSelector: f.labels(), FieldSelector: f.fields()}
 	if !f.relist {
 		// The list comes from the cache of the API server, which may be outdated. The watch that follows corrects this.
@@ -263,6 +264,12 @@ func (f *feed) list(ctx context.Context) error {
 		options.Continue, options.ResourceVersion = about.GetContinue(), ""
 	}
 	return errTooManyPages
+}
+
+// beginList makes room for the content of another list.
+func (f *feed) beginList() {
+	f.latest.number++
+	f.received = newReceived()
 }
 
 // page reads a page of a list of a namespace, or of all namespaces.

@@ -196,15 +196,21 @@ func (l *link) exactLocked(key streamKey) *stream {
 }
 
 // joinLocked adds a follower of an object. The stream restarts unless it includes the object, and the object is known
-// already.
+// already, or its event was kept or is about to arrive.
 func (s *stream) joinLocked(at objectKey, t target, known bool) {
 	s.followers[at] = append(s.followers[at], t)
 	if s.key.mode == listed {
 		s.link.scheduleListsLocked(t.release.listEvery/2 + rand.N(t.release.listEvery/2+1))
 		return
 	}
-	if s.cancel == nil || !known || s.scope != "" && at.namespace != s.scope {
+	switch {
+	case s.cancel == nil || s.scope != "" && at.namespace != s.scope:
 		s.beginLocked()
+	case known || s.replayLocked(at, t):
+	case s.settling || s.key.mode == helmRecords || s.expectedLocked()[t.release.key] == nil:
+		s.beginLocked()
+	default:
+		s.awaitLocked(t)
 	}
 }
 

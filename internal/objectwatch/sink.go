@@ -73,13 +73,28 @@ func (f *feed) collect(obj metav1.Object) {
 	}
 	key := f.stream.keyOf(obj)
 	if f.stream.key.mode != helmRecords {
-		f.received.objects[key] = checked
+		if f.keep(key, obj, checked) {
+			f.received.objects[key] = checked
+		}
 		return
 	}
 	if f.received.records[key] == nil {
 		f.received.records[key] = records{}
 	}
 	f.received.records[key].put(bounded(obj.GetName()), checked[judge{}].fingerprint)
+}
+
+// keep keeps the findings about an object of a list that is being received, for the releases that expect the object. It
+// reports whether the object has followers.
+func (f *feed) keep(key objectKey, obj metav1.Object, checked findings) (isFollowed bool) {
+	w := f.stream.link.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f.stream.run != f.run {
+		return false
+	}
+	f.keepLocked(key, obj, checked)
+	return len(f.stream.followers[key]) > 0
 }
 
 // replace processes a complete list at a resource version. Followed objects that are not in the list have disappeared.
@@ -92,16 +107,20 @@ func (f *feed) replace(version string) {
 	if f.stream.run != f.run {
 		return
 	}
+	f.stream.list = f.latest
 	f.stream.clearFailureLocked()
 	for key, targets := range f.stream.followers {
 		for _, t := range targets {
+			_, isAwaited := f.stream.awaited[t]
 			switch checked := found.objects[key]; {
 			case f.stream.key.mode == helmRecords:
 				w.recordsLocked(t.release, found.records[key])
-			case checked == nil:
-				f.stream.vanishedLocked(t)
-			default:
+			case checked != nil:
 				f.passLocked(t, checked)
+			case f.stream.replayLocked(key, t) || isAwaited:
+				// The release joined after the list had shown the object, or would have shown it.
+			default:
+				f.stream.vanishedLocked(t)
 			}
 		}
 	}
@@ -120,7 +139,9 @@ func (f *feed) changed(obj metav1.Object) {
 	if f.stream.run != f.run {
 		return
 	}
-	for _, t := range f.stream.followers[f.stream.keyOf(obj)] {
+	key := f.stream.keyOf(obj)
+	f.keepLocked(key, obj, checked)
+	for _, t := range f.stream.followers[key] {
 		if f.stream.key.mode == helmRecords {
 			w.recordLocked(t.release, bounded(obj.GetName()), checked[judge{}].fingerprint)
 		} else {
@@ -140,6 +161,9 @@ func (f *feed) handleDeleted(obj metav1.Object) {
 	defer w.mu.Unlock()
 	if f.stream.run != f.run {
 		return
+	}
+	for _, e := range f.stream.expectedLocked() {
+		delete(e.kept, keptAt{f.stream, key})
 	}
 	for _, t := range f.stream.followers[key] {
 		if f.stream.key.mode == helmRecords {
@@ -171,7 +195,7 @@ func (f *feed) passLocked(t target, checked findings) {
 	}
 }
 
-// check returns, for each judge of the followers, its finding about an object; nil without followers.
+// check returns, for each judge of an object, its finding about the object; nil without judges.
 func (f *feed) check(obj metav1.Object) findings {
 	judges := f.stream.judges(f.run, obj)
 	if len(judges) == 0 {
@@ -184,17 +208,29 @@ func (f *feed) check(obj metav1.Object) findings {
 	return checked
 }
 
-// judges returns the judges of an object's followers.
+// judges returns the judges of an object's followers, and of the releases that expect the object; nil if there are
+// none.
 func (s *stream) judges(run int, obj metav1.Object) map[judge]struct{} {
 	key := s.keyOf(obj)
 	s.link.watcher.mu.Lock()
 	defer s.link.watcher.mu.Unlock()
-	if s.run != run || len(s.followers[key]) == 0 {
+	if s.run != run {
 		return nil
 	}
-	found := make(map[judge]struct{}, 1)
+	var found map[judge]struct{}
+	add := func(j judge) {
+		if found == nil {
+			found = make(map[judge]struct{}, 1)
+		}
+		found[j] = struct{}{}
+	}
 	for _, t := range s.followers[key] {
-		found[s.judgeLocked(t)] = struct{}{}
+		add(s.judgeLocked(t))
+	}
+	for _, e := range s.expectedLocked() {
+		if e.keepsLocked(s, key, obj) {
+			add(e.judge(s))
+		}
 	}
 	return found
 }

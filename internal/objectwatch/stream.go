@@ -86,6 +86,10 @@ type stream struct {
 	cancel context.CancelFunc
 	// settling is true until the run sends its first request. Until then, releases may join without a restart.
 	settling bool
+	// list is the last complete list of the run; zero if there is none.
+	list listID
+	// awaited are the followers whose first event is awaited: see awaitLocked.
+	awaited map[target]struct{}
 	// scope is the only namespace that the run, or the last list, requests; empty for all namespaces of key. An identity
 	// that may not watch all namespaces so needs no refused request to find this out.
 	scope   string
@@ -100,26 +104,31 @@ func (s *stream) beginLocked() {
 	if s.settling || s.key.mode == listed {
 		return
 	}
-	settle := settleTime
 	switch {
 	case s.cancel != nil:
-		settle = rejoinTime
-		s.cancel()
+		s.runLocked(rejoinTime)
 	case s.link.begun >= s.link.watcher.maxStreams:
 		// Each object that joins the stream gets here.
 		if _, isWaiting := s.link.waiting.due(s); !isWaiting {
 			s.failLocked(fmt.Errorf("watching %s: %w (%d watches)", s.describe(), errTooManyStreams, s.link.begun))
 			s.link.waiting.set(s, s.failure.since)
 		}
-		return
 	default:
 		s.link.begun++
 		s.link.waiting.remove(s)
+		s.runLocked(settleTime)
+	}
+}
+
+// runLocked ends the present run, and begins the next one after a time.
+func (s *stream) runLocked(settle time.Duration) {
+	if s.cancel != nil {
+		s.cancel()
 	}
 	ctx, cancel := context.WithCancel(s.link.ctx)
 	s.run++
-	s.cancel, s.settling = cancel, true
-	f := &feed{stream: s, run: s.run, ctx: ctx}
+	s.cancel, s.settling, s.list, s.awaited = cancel, true, listID{}, nil
+	f := &feed{stream: s, run: s.run, ctx: ctx, latest: listID{run: s.run}}
 	s.link.watcher.goLocked(func() {
 		if pause(ctx, settle) && f.settled() {
 			f.follow()

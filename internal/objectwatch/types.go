@@ -78,8 +78,8 @@ type RecordsRef struct {
 
 // Snapshot is the state of the objects of a release.
 type Snapshot struct {
-	// Synced is true if everything in the plan was observed since the call of Follow with the plan. If the cluster became
-	// unreachable, the known state stays.
+	// Synced is true if everything in the plan was observed since the call of Follow with the plan, or since the call of
+	// Expect before it. If the cluster became unreachable, the known state stays.
 	Synced bool
 	// Err is the reason why something in the plan cannot be followed; nil if everything can be followed. It wraps
 	// ErrForbidden if permissions are missing. Streams retry automatically. State.WatchError is the error of one object.
@@ -122,8 +122,8 @@ const (
 
 // State is the state of one object.
 type State struct {
-	// Known is true if the object was observed since the plan was set, or since the cluster was connected. Otherwise the
-	// rest of the State is the previous state, if there was one.
+	// Known is true if the object was observed since the plan was set, since the call of Expect before it, or since the
+	// cluster was connected. Otherwise the rest of the State is the previous state, if there was one.
 	Known bool
 	// WatchError is nil if there is no error. For an object without a watch, it is the error of the list, except a missing
 	// permission, see Denied. It is shared between objects and must not be changed.

@@ -50,6 +50,8 @@ type Watcher struct {
 	releases map[types.NamespacedName]*release
 	// links has the links by cluster and identity.
 	links map[string]map[string]*link
+	// expected has the releases with a running action.
+	expected map[linkID]map[types.NamespacedName]*expectation
 }
 
 // New returns a Watcher. Streams begin with Follow and end with the context of Start.
@@ -62,6 +64,7 @@ func New(options Options) *Watcher {
 		options: options, notifier: notifier{debounce: options.Debounce}, ctx: ctx, cancel: cancel,
 		stuckAfter: StuckAfter, maxStreams: maxStreams, decoding: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		releases: map[types.NamespacedName]*release{}, links: map[string]map[string]*link{},
+		expected: map[linkID]map[types.NamespacedName]*expectation{},
 	}
 }
 
