@@ -145,7 +145,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 		return progress.Pause(func() error { return r.beginRendering(ctx, p, decision) })
 	}}
 	r.keepVersions(p.release)
-	defer r.expect(p)()
+	defer r.expect(ctx, p)()
 	result, err := r.engine.Act(ctx, p.target, decision, p.desired, announcement.in(p.options), inputs.chart,
 		inputs.values)
 	progress.Stop()

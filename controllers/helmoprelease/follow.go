@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drifttracking"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -122,7 +123,7 @@ func (r *Reconciler) updateSnapshot(ctx context.Context, p *releasePass) {
 
 // expect keeps the states of the objects that the action of a pass creates, for followNew. Callers must call end after
 // followNew.
-func (r *Reconciler) expect(p *releasePass) (end func()) {
+func (r *Reconciler) expect(ctx context.Context, p *releasePass) (end func()) {
 	access, err := r.engine.Access(p.target)
 	if err != nil || !isFollowed(&p.release.Spec) {
 		return func() {}
@@ -130,7 +131,26 @@ func (r *Reconciler) expect(p *releasePass) (end func()) {
 	plan := r.planOf(p)
 	return r.watcher.Expect(client.ObjectKeyFromObject(p.release), connectionOf(p, access), objectwatch.Expectation{
 		Namespace: p.desired.Namespace, Name: p.desired.Name, Checker: plan.Checker, Drift: plan.Drift,
+		OtherNamespaces: r.followsOtherNamespaces(ctx, p),
 	})
+}
+
+// followsOtherNamespaces reports whether the manager watches, or will watch, objects of other namespaces for other
+// releases of the Cluster. A user that the manager impersonates often has rights in one namespace only. Then the API
+// server would refuse watches of all namespaces.
+func (r *Reconciler) followsOtherNamespaces(ctx context.Context, p *releasePass) bool {
+	if p.target.Impersonate != "" {
+		return false
+	}
+	children := apiutil.ChildrenOfCluster(ctx, r.client, apiutil.ClusterKey(p.release))
+	for i := range children {
+		other := &children[i]
+		if other.Spec.Release.Namespace != p.desired.Namespace && releasespec.Impersonated(other) == "" &&
+			isFollowed(&other.Spec) {
+			return true
+		}
+	}
+	return false
 }
 
 // watch sets the watch plan of a release.

@@ -121,18 +121,36 @@ func TestRequestsOfARelease(t *testing.T) {
 // the Cluster. The watch does not begin again when another release joins it later.
 func TestLaterReleaseBeginsNoWatch(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	first := f.artifact("1.0.0", map[string]string{"app.yaml": oneDeployment})
-	second := f.artifact("2.0.0", map[string]string{"app.yaml": strings.Replace(oneDeployment, "name: app", "name: later", 1)})
-	later := f.release(second, func(r *addonsv1.HelmOpRelease) {
-		r.Name, r.Spec.Release.Name = "later-one", "later"
-		r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-	})
-	f.watched(f.release(first, nil), 1)
-	patch(f, later, func() { delete(later.Annotations, clusterv1.PausedAnnotation) })
-	f.watched(later, 1)
-	want := []string{"/apis/apps/v1/namespaces/" + f.namespace + "/deployments"}
-	if got := shared.requests.watchesOf(f.namespace); !slices.Equal(got, want) {
-		t.Errorf("watches of %v, want %v", got, want)
+	for name, tc := range map[string]struct {
+		isOther bool
+		// want is the path of the only watch, in which %s is the namespace of the first release.
+		want string
+	}{
+		"in the same namespace": {false, "/apis/apps/v1/namespaces/%s/deployments"},
+		"in another namespace":  {true, "/apis/apps/v1/deployments"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			first := f.artifact("1.0.0", map[string]string{"app.yaml": oneDeployment})
+			second := f.artifact("2.0.0", map[string]string{"app.yaml": strings.Replace(oneDeployment,
+				"name: app", "name: later", 1)})
+			namespace, want := f.namespace, tc.want
+			if tc.isOther {
+				namespace = f.namespaceWithCluster()
+			} else {
+				want = fmt.Sprintf(want, namespace)
+			}
+			later := f.release(second, func(r *addonsv1.HelmOpRelease) {
+				r.Name, r.Spec.Release = "later-one", addonsv1.ReleaseIdentity{Name: "later", Namespace: namespace}
+				r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+			})
+			f.watched(f.release(first, nil), 1)
+			patch(f, later, func() { delete(later.Annotations, clusterv1.PausedAnnotation) })
+			f.watched(later, 1)
+			if got := shared.requests.watchesOf(f.namespace); !slices.Equal(got, []string{want}) {
+				t.Errorf("watches of %v, want %s", got, want)
+			}
+		})
 	}
 }

@@ -17,8 +17,9 @@
 // label app.kubernetes.io/managed-by=Helm. For each followed object, HelmOp keeps the health, a message, and a
 // fingerprint of the content. Kinds with a health rule are watched in full, other kinds by their metadata. A stream
 // ends with its last release. While all followed objects of a kind are in one namespace, the stream watches only this
-// namespace. If they are in several namespaces, and an identity may not watch the whole cluster, there is one stream
-// for each followed namespace. About once an hour, HelmOp checks whether the identity may list the whole cluster again.
+// namespace, unless Expectation.OtherNamespaces is set. If they are in several namespaces, and an identity may not
+// watch the whole cluster, there is one stream for each followed namespace. About once an hour, HelmOp checks whether
+// the identity may list the whole cluster again.
 //
 // A stream restarts with a list when a release joins it. There is no restart for objects whose events arrived while an
 // action created them, see [Watcher.Expect].

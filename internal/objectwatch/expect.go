@@ -24,6 +24,9 @@ type Expectation struct {
 	// Checker and Drift are the same as in the Plan that follows.
 	Checker *health.Checker
 	Drift   bool
+	// OtherNamespaces is true if releases in other namespaces will be followed with the same Connection. Streams that
+	// begin for the release then watch all namespaces, so that they need not restart for the other releases.
+	OtherNamespaces bool
 }
 
 // Expect keeps the states of the objects of a release that no release follows yet, while an action creates them. If

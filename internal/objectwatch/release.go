@@ -25,6 +25,8 @@ type release struct {
 	digest  uint64
 	checker *health.Checker
 	drift   bool
+	// otherNamespaces is the field of this name in the last Expectation.
+	otherNamespaces bool
 	// link is nil while its cluster is disconnected.
 	link *link
 	// unlinked is the reason why link is nil.
@@ -160,6 +162,7 @@ func (r *release) checksHealth(ref inventory.Ref) bool {
 // restart, so it does not show again that the object has vanished.
 func (r *release) inherit(old *release) {
 	r.listRequested, r.listSoon = old.listRequested, r.listSoon && old.link != r.link
+	r.otherNamespaces = old.otherNamespaces
 	certain := old.link != nil && old.link == r.link && old.checker.Equal(r.checker) && old.drift == r.drift
 	known := make(map[sharedRef]int, len(old.objects))
 	for i := range old.objects {

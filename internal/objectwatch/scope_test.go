@@ -133,6 +133,57 @@ func TestStreamsOfOneNamespace(t *testing.T) {
 	}
 }
 
+// TestExpectedNamespaces checks that a stream watches all namespaces from its beginning if releases in other namespaces
+// are expected, also when it restarts after the plan has changed. It watches one namespace if all namespaces are not
+// permitted. A list does not begin again for later releases, so it stays in one namespace.
+func TestExpectedNamespaces(t *testing.T) {
+	t.Parallel()
+	const every = 10 * time.Minute
+	for name, tc := range map[string]struct {
+		plan            Plan
+		otherNamespaces bool
+		refusesAll      bool
+		// want and restarted are the paths of the requests for the first release, and after another one has joined.
+		want, restarted []string
+	}{
+		"other namespaces": {Plan{Drift: true}, true, false, []string{ofAllNamespaces}, []string{ofAllNamespaces}},
+		"one namespace":    {Plan{Drift: true}, false, false, []string{ofNamespace}, []string{ofNamespace}},
+		"not permitted":    {Plan{Drift: true}, true, true, []string{ofAllNamespaces, ofNamespace}, []string{ofNamespace}},
+		"lists":            {Plan{ListEvery: every}, true, false, []string{ofNamespace}, []string{ofNamespace}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := &namespacedServer{refusesAll: tc.refusesAll}
+				watcher, conn := startWatcher(t), connectionTo(server.respond)
+				follow := func(release string, listEvery time.Duration) {
+					plan := tc.plan
+					plan.Objects, plan.ListEvery = []inventory.Ref{hostileConfig}, listEvery
+					watcher.Follow(key(release), conn, plan)
+				}
+				check := func(release string, want []string) {
+					t.Helper()
+					<-time.After(2 * every)
+					snapshot, _ := watcher.Look(key(release))
+					if state := snapshot.Objects[hostileConfig]; !state.Known || !state.Exists || snapshot.Err != nil {
+						t.Errorf("for release %s, the object is %+v, with error %v", release, state, snapshot.Err)
+					}
+					if got := server.taken(); !slices.Equal(got, want) {
+						t.Errorf("with release %s: requests for %v, want %v", release, got, want)
+					}
+				}
+				end := watcher.Expect(key("one"), conn, Expectation{OtherNamespaces: tc.otherNamespaces})
+				follow("one", every)
+				end()
+				check("one", tc.want)
+				follow("one", every+1)
+				follow("two", every)
+				check("two", tc.restarted)
+			})
+		})
+	}
+}
+
 // TestKnownObjectOfAnotherNamespace checks that a watch of one namespace restarts for an object of another namespace
 // although the object is known, and that it does not restart for a known object of the same namespace.
 func TestKnownObjectOfAnotherNamespace(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -74,6 +75,8 @@ type target struct {
 	release *release
 	index   int
 }
+
+func (t target) expectsOtherNamespaces() bool { return t.release.otherNamespaces }
 
 // stream is one watch. The Watcher's lock guards its fields.
 type stream struct {
@@ -204,12 +207,13 @@ func (f *feed) settled() bool {
 	return true
 }
 
-// limitLocked limits the next run or list to the namespace of the followed objects, if there is only one. It returns
-// the scope.
+// limitLocked limits the next run or list to the namespace of the followed objects, if there is only one. A run is not
+// limited if releases in other namespaces are expected. It returns the scope.
 func (s *stream) limitLocked() string {
 	s.scope = ""
-	for at := range s.followers {
-		if at.namespace == "" || s.scope != "" && at.namespace != s.scope {
+	for at, targets := range s.followers {
+		if at.namespace == "" || s.scope != "" && at.namespace != s.scope ||
+			s.key.mode != listed && slices.ContainsFunc(targets, target.expectsOtherNamespaces) {
 			s.scope = ""
 			break
 		}

@@ -128,6 +128,9 @@ func (w *Watcher) Follow(key types.NamespacedName, conn Connection, plan Plan) {
 	if old != nil {
 		r.inherit(old)
 	}
+	if e := w.expected[id][key]; e != nil {
+		r.otherNamespaces = e.OtherNamespaces
+	}
 	w.releases[key] = r
 	l.attachLocked(r)
 	if old != nil && old.link != nil {
