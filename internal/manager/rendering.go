@@ -57,7 +57,7 @@ func (o *renderingOptions) pool(children int, budget *bytebudget.Budget) *sandbo
 		Children: children,
 		Limits:   sandbox.Limits{Memory: o.memory.Value(), CPU: o.cpu, Time: o.timeout},
 		Started:  monitoring.RendererStarted,
-		Ended:    func(limit sandbox.Limit) { monitoring.RendererEnded(string(limit)) },
+		Ended:    monitoring.RendererEnded,
 		Reserve: func(ctx context.Context, tenant string, size int64) (release func(), err error) {
 			lease, err := budget.Acquire(ctx, bytebudget.Owner{Tenant: tenant}, size*outputCopies)
 			return lease.ReleaseSoon, err

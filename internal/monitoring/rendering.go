@@ -6,6 +6,8 @@ package monitoring
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
 var (
@@ -24,8 +26,8 @@ var (
 func init() {
 	metrics.Registry.MustRegister(renderersStarted, renderersEnded)
 	// The functions rate and increase of Prometheus do not see the first value of a series, so each series begins at 0.
-	for _, limit := range []string{"memory", "cpu", "time", "output", "crash"} {
-		renderersEnded.WithLabelValues(limit)
+	for _, limit := range sandbox.AllLimits {
+		renderersEnded.WithLabelValues(string(limit))
 	}
 }
 
@@ -33,4 +35,4 @@ func init() {
 func RendererStarted() { renderersStarted.Inc() }
 
 // RendererEnded counts a child process that was ended by a limit.
-func RendererEnded(limit string) { renderersEnded.WithLabelValues(limit).Inc() }
+func RendererEnded(limit sandbox.Limit) { renderersEnded.WithLabelValues(string(limit)).Inc() }

@@ -132,6 +132,9 @@ const (
 	LimitCrash Limit = "crash"
 )
 
+// AllLimits are all reasons.
+var AllLimits = []Limit{LimitMemory, LimitCPU, LimitTime, LimitOutput, LimitCrash}
+
 // LimitError means that a request was terminated.
 type LimitError struct {
 	// Limit is the reason.
