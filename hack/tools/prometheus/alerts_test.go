@@ -70,6 +70,18 @@ var alertCases = []struct {
 			reason("Ready", "WaitingForMaintenance") + reason("RollingOut", "NotRollingOut") + up,
 	},
 	{
+		name: "Clusters without a control plane",
+		series: condition("Ready", "true", "0x400") + condition("RollingOut", "true", "0x400") +
+			reason("Ready", "WaitingForClusters") + up,
+	},
+	{
+		name: "a HelmOp waits for a Cluster that does not answer",
+		series: condition("Ready", "true", "0x400") + reason("Ready", "WaitingForClusters") + clusters(5, "1x400") +
+			series(`helmop_cluster_reachable{namespace="n",cluster_name="prod-0"}`, "0x400") + up,
+		first: 15,
+		fires: []string{"HelmOpClusterUnreachable: Cluster n/prod-0 does not answer"},
+	},
+	{
 		name: "a pause silences what was wrong",
 		series: condition("Ready", "true", "0x400") + condition("Paused", "true", "1x400") +
 			condition("Stalled", "true", "1x400") + condition("Resolved", "true", "0x400") +
