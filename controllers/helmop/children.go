@@ -21,7 +21,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
 // children returns the HelmOpReleases of a HelmOp. The cache shares these objects: callers must not change them.
@@ -178,7 +177,7 @@ func (r *Reconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	}
 	child := c.child.DeepCopy()
 	child.Spec = spec
-	if reached, err := isReached(&c.step, c.child, &spec); err != nil {
+	if reached, err := isReached(c, &spec); err != nil {
 		return err
 	} else if reached {
 		delete(child.Annotations, addonsv1.FirstAssignedAnnotation)
@@ -193,17 +192,21 @@ func (r *Reconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	return nil
 }
 
-// isReached reports whether the rollout reaches a child with a step that writes a spec, or a user pins the child to
-// another revision. Three other steps do not permit changes of a release that the child has not installed: a change of
-// the Cluster itself, a revision that changes nothing, and a return, which has no turn.
-func isReached(step *rollout.Step, child *addonsv1.HelmOpRelease, spec *addonsv1.HelmOpReleaseSpec) (bool, error) {
+// isReached reports whether the rollout reaches the child of a Cluster with the step that writes a spec, or a user pins
+// the child to another revision. Three other steps do not permit changes of a release that the child has not installed:
+// a change of the Cluster itself, a revision that changes nothing, and a return, which has no turn. If the Cluster has
+// changed, a revision changes nothing if the spec is the same under the revision that the child has now.
+func isReached(c *clusterScope, spec *addonsv1.HelmOpReleaseSpec) (bool, error) {
 	switch {
-	case step.Adopts, step.Pinned:
+	case c.step.Adopts, c.step.Pinned:
 		return true, nil
-	case step.Joined, step.Returned, step.Revision == apiutil.RevisionOf(child):
+	case c.step.Joined, c.step.Returned, c.step.Revision == apiutil.RevisionOf(c.child):
 		return false, nil
 	}
-	isSame, err := haveSameContent(&child.Spec, spec)
+	isSame, err := haveSameContent(&c.child.Spec, spec)
+	if !isSame && err == nil && c.own != nil {
+		isSame, err = haveSameContent(c.own, spec)
+	}
 	return !isSame, err
 }
 

@@ -97,12 +97,14 @@ func TestFirstAssignedAtEndsWithTheRollout(t *testing.T) {
 	at := controllertest.Noon.UTC().Format(time.RFC3339)
 	for name, tc := range map[string]struct {
 		// without is true for a child without the time, and same is true if the content of the release stays the same.
-		without, same bool
-		step          rollout.Step
-		want          string
+		// own is true if the content is the same under the present revision of the child.
+		without, same, own bool
+		step               rollout.Step
+		want               string
 	}{
 		"a change of the Cluster itself":   {step: rollout.Step{Revision: 1}, want: at},
 		"an identical revision":            {same: true, step: rollout.Step{Revision: 2}, want: at},
+		"identical, with other labels":     {own: true, step: rollout.Step{Revision: 2}, want: at},
 		"a revision for a new Cluster":     {step: rollout.Step{Revision: 2, Joined: true}, want: at},
 		"its turn":                         {step: rollout.Step{Revision: 1, Adopts: true}},
 		"another revision":                 {step: rollout.Step{Revision: 2}},
@@ -139,6 +141,9 @@ func TestFirstAssignedAtEndsWithTheRollout(t *testing.T) {
 			changed.DeletionPolicy = addonsv1.DeletionPolicyOrphan
 			if !tc.same {
 				changed.ValuesDigest = "changed"
+			}
+			if scope.own = b.Release.Spec.DeepCopy(); tc.own {
+				scope.own = changed.DeepCopy()
 			}
 			if err := r.updateChild(t.Context(), b.HelmOp, scope, changed); err != nil {
 				t.Fatal(err)

@@ -348,6 +348,10 @@ func (w *world) carryOut(result Result, crash bool) {
 
 func (w *world) apply(c *member, step Step) {
 	before := c.Child
+	var own *Release
+	if before != nil {
+		own = w.under(c, before.Revision)
+	}
 	next := &Child{Revision: step.Revision, Joined: step.Joined, FailedBefore: step.FailedBefore}
 	switch step.Source {
 	case SourceTarget:
@@ -379,7 +383,7 @@ func (w *world) apply(c *member, step Step) {
 	case before == nil:
 		c.unreached = true
 	case step.Adopts, step.Pinned, !step.Joined && !step.Returned && before.Revision != step.Revision &&
-		!sameContent(before.Release, next.Release):
+		!sameContent(before.Release, next.Release) && (own == nil || !sameContent(*own, next.Release)):
 		c.unreached = false
 	}
 	c.Child = next
