@@ -204,7 +204,9 @@ const (
 	ClusterBeingMovedCondition = "ClusterBeingMoved"
 )
 
-// ClusterReachable of a HelmOpRelease is true when the API server of the Cluster answers.
+// ClusterReachable of a HelmOpRelease is true when the API server of the Cluster answers. It is absent if HelmOp does
+// not connect to the Cluster, for example before its control plane is initialized. While the HelmOpRelease is paused or
+// waits for its deletion, it has its last status.
 const (
 	// ClusterReachableCondition is the condition.
 	ClusterReachableCondition = "ClusterReachable"

@@ -240,7 +240,8 @@ type HelmOpReleaseStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions are the conditions of the release.
-	// - Always: Ready, ClusterReachable, Released and Paused.
+	// - Always: Ready, Released and Paused.
+	// - If HelmOp connects to the Cluster: ClusterReachable.
 	// - Unless health.mode is Disabled: Healthy.
 	// - With test.mode Enabled: Tested.
 	// - With driftDetection: Drifted.

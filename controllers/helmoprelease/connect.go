@@ -158,14 +158,14 @@ func initializedSince(cluster *clusterv1.Cluster, helmOp *addonsv1.HelmOp) (time
 }
 
 // mayAccess reports whether the HelmOp may access the Cluster. If not, it sets the condition Ready of the release to
-// False. For a Cluster in the namespace of the HelmOp, it needs no request.
+// False, and removes ClusterReachable. For a Cluster in the namespace of the HelmOp, it needs no request.
 func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, error) {
 	denied, err := r.denied(ctx, scope)
 	if denied == "" {
 		return err == nil, err
 	}
 	r.dropObjectState(client.ObjectKeyFromObject(scope.release))
-	if report.SetNotReady(scope.release, addonsv1.ClusterAccessDeniedReason, denied) {
+	if report.NotConnecting(scope.release, addonsv1.ClusterAccessDeniedReason, denied) {
 		r.event(scope, corev1.EventTypeWarning, addonsv1.ClusterAccessDeniedReason, "Connect", denied)
 	}
 	return false, nil

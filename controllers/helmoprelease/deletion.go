@@ -362,7 +362,7 @@ func (r *Reconciler) awaitOwner(ctx context.Context, scope *releaseScope) {
 		message += fmt.Sprintf(". To uninstall the release: kubectl -n %s annotate %s %s --overwrite %s=%s",
 			release.Namespace, addonsv1.HelmOpReleaseResource, release.Name, addonsv1.DeletionAdmittedAnnotation, uid)
 	}
-	if report.SetNotReady(release, addonsv1.OwnerNotFoundReason, message) {
+	if report.NotConnecting(release, addonsv1.OwnerNotFoundReason, message) {
 		r.event(scope, corev1.EventTypeWarning, addonsv1.OwnerNotFoundReason, attempts.VerbUninstall, message)
 		ctrl.LoggerFrom(ctx).Info("The release stays installed until a user decides: its HelmOp does not exist")
 	}

@@ -168,10 +168,10 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 func (r *Reconciler) checkCluster(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	switch {
 	case p.cluster == nil:
-		report.SetNotReady(p.release, addonsv1.ClusterNotFoundReason,
+		report.NotConnecting(p.release, addonsv1.ClusterNotFoundReason,
 			"The Cluster does not exist: its HelmOpRelease is removed")
 	case !p.cluster.DeletionTimestamp.IsZero():
-		report.SetNotReady(p.release, addonsv1.ClusterDeletingReason,
+		report.NotConnecting(p.release, addonsv1.ClusterDeletingReason,
 			"The Cluster is being deleted: HelmOp does not change its release")
 	default:
 		return nil, nil
@@ -209,7 +209,7 @@ const otherShardRetry = 5 * time.Minute
 func (r *Reconciler) reportOtherShard(scope *releaseScope) ctrl.Result {
 	r.dropObjectState(client.ObjectKeyFromObject(scope.release))
 	report.SetPaused(scope.release, false, "")
-	report.SetNotReady(scope.release, addonsv1.OtherShardReason, scope.otherShard)
+	report.NotConnecting(scope.release, addonsv1.OtherShardReason, scope.otherShard)
 	if !scope.release.DeletionTimestamp.IsZero() {
 		return ctrl.Result{RequeueAfter: queue.Spread(downRetry, scope.release)}
 	}
@@ -222,8 +222,9 @@ func (r *Reconciler) reportOtherShard(scope *releaseScope) ctrl.Result {
 func (r *Reconciler) checkOwner(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	switch {
 	case apiutil.HelmOpOf(p.release) == "":
-		report.SetNotReady(p.release, addonsv1.OwnerNotFoundReason, withoutOwner)
+		report.NotConnecting(p.release, addonsv1.OwnerNotFoundReason, withoutOwner)
 	case p.helmOp != nil && !p.helmOp.DeletionTimestamp.IsZero():
+		// ClusterReachable stays, because the plan of the deletions reads it.
 		report.SetNotReady(p.release, addonsv1.DeletingReason,
 			"The HelmOp is being deleted: HelmOp only uninstalls the release")
 	default:
@@ -261,7 +262,7 @@ func (r *Reconciler) checkControlPlane(_ context.Context, p *releasePass) (*ctrl
 	if apiutil.IsInitialized(p.cluster) {
 		return nil, nil
 	}
-	report.SetNotReady(p.release, addonsv1.ControlPlaneNotInitializedReason,
+	report.NotConnecting(p.release, addonsv1.ControlPlaneNotInitializedReason,
 		"The control plane of the Cluster is not initialized")
 	return after(0), nil
 }

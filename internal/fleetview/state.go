@@ -122,14 +122,14 @@ func (r *Row) Alike() string {
 // is the newest HelmOp revision; 0 if it is not known.
 func StateOf(release *addonsv1.HelmOpRelease, revision int64) (State, *metav1.Condition) {
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
+	reachable := apiutil.ReachabilityOf(release)
 	isTrue := func(condition string) bool { return conditions.IsTrue(release, condition) }
 	switch {
 	case !release.DeletionTimestamp.IsZero():
 		return StateDeleting, ready
 	case isTrue(addonsv1.PausedCondition):
 		return StatePaused, conditions.Get(release, addonsv1.PausedCondition)
-	case conditions.IsFalse(release, addonsv1.ClusterReachableCondition) &&
-		conditions.GetReason(release, addonsv1.ClusterReachableCondition) != addonsv1.KubeconfigRefusedReason:
+	case reachable != nil && reachable.Reason == addonsv1.ClusterUnreachableReason:
 		return StateUnreachable, ready
 	case isTrue(addonsv1.StalledCondition):
 		return StateStalled, ready

@@ -236,33 +236,18 @@ func collectReleases(releases []addonsv1.HelmOpRelease, out chan<- prometheus.Me
 	}
 }
 
-// unconnectedReasons are the reasons of Ready of releases for which HelmOp does not connect to the Cluster now. The
-// condition ClusterReachable of such a release is of an earlier time.
-var unconnectedReasons = []string{
-	addonsv1.ClusterAccessDeniedReason, addonsv1.ClusterDeletingReason, addonsv1.ClusterNotFoundReason,
-	addonsv1.ControlPlaneNotInitializedReason, addonsv1.InstalledOnceReason, addonsv1.OtherShardReason,
-	addonsv1.OwnerNotFoundReason,
-}
-
 // collectClusters reports which Clusters are reachable. A Cluster with several releases is unreachable if the status of
 // any of them says so.
 func collectClusters(releases []addonsv1.HelmOpRelease, out chan<- prometheus.Metric) {
 	reachable := map[client.ObjectKey]bool{}
 	for i := range releases {
 		release := &releases[i]
-		cluster := apiutil.ClusterKey(release)
-		if cluster == clusterlink.Management || conditions.IsTrue(release, addonsv1.PausedCondition) ||
-			slices.Contains(unconnectedReasons, conditions.GetReason(release, addonsv1.ReadyCondition)) {
+		cluster, known := apiutil.ClusterKey(release), apiutil.ReachabilityOf(release)
+		if cluster == clusterlink.Management || known == nil {
 			continue
 		}
-		switch conditions.GetReason(release, addonsv1.ClusterReachableCondition) {
-		case addonsv1.ClusterReachableReason:
-			if _, known := reachable[cluster]; !known {
-				reachable[cluster] = true
-			}
-		case addonsv1.ClusterUnreachableReason, addonsv1.KubeconfigRefusedReason:
-			reachable[cluster] = false
-		}
+		answers, counted := reachable[cluster]
+		reachable[cluster] = known.Status == metav1.ConditionTrue && (answers || !counted)
 	}
 	for cluster, answers := range reachable {
 		out <- gauge(reachableDesc, toFloat(answers), cluster.Namespace, cluster.Name)

@@ -106,15 +106,16 @@ func values(t *testing.T, collector prometheus.Collector) map[string]float64 {
 	return all
 }
 
-// releaseIn returns a release of HelmOp "calico" in a Cluster that is reachable or not.
+// releaseIn returns a release in a Cluster that is reachable or not. reachable is the reason.
 func releaseIn(helmOp, cluster, reachable string) *addonsv1.HelmOpRelease {
 	return controllertest.ReadyRelease(helmOp, func(r *addonsv1.HelmOpRelease) {
 		r.Name, r.Spec.ClusterRef.Name = helmOp+"-"+cluster, cluster
-		status := report.False
 		if reachable == addonsv1.ClusterReachableReason {
-			status = report.True
+			report.SetCondition(r, addonsv1.ClusterReachableCondition, report.True, reachable, "")
+			return
 		}
-		report.SetCondition(r, addonsv1.ClusterReachableCondition, status, reachable, "")
+		report.SetCondition(r, addonsv1.ClusterReachableCondition, report.False, reachable, "")
+		report.SetNotReady(r, reachable, "")
 	})
 }
 
@@ -126,19 +127,19 @@ func TestReachableClusters(t *testing.T) {
 	report.SetPaused(paused, true, "")
 	management := releaseIn("calico", "management", addonsv1.ClusterReachableReason)
 	management.Spec.ClusterRef = addonsv1.ClusterReference{Kind: addonsv1.ClusterKindManagementCluster, Name: "m"}
-	// HelmOp does not connect to this Cluster any more.
-	otherShard := releaseIn("calico", "moved", addonsv1.ClusterUnreachableReason)
-	report.SetNotReady(otherShard, addonsv1.OtherShardReason, "")
+	// HelmOp does not connect to these Clusters now.
+	otherShard := releaseIn("calico", "moved", addonsv1.ClusterReachableReason)
+	report.NotConnecting(otherShard, addonsv1.OtherShardReason, "")
+	waits := releaseIn("calico", "deleted", addonsv1.ClusterUnreachableReason)
+	report.SetNotReady(waits, addonsv1.DeletingReason, "")
 	collector := NewStateCollector(controllertest.StoreOf(t,
 		releaseIn("calico", "one", addonsv1.ClusterReachableReason),
 		releaseIn("calico", "two", addonsv1.ClusterUnreachableReason),
 		// Two releases of a Cluster that do not agree.
 		releaseIn("calico", "three", addonsv1.ClusterUnreachableReason),
 		releaseIn("cilium", "three", addonsv1.ClusterReachableReason),
-		releaseIn("calico", "new", addonsv1.ControlPlaneNotInitializedReason),
-		releaseIn("calico", "gone", addonsv1.ClusterNotFoundReason),
 		releaseIn("calico", "refused", addonsv1.KubeconfigRefusedReason),
-		foreign, paused, management, otherShard))
+		foreign, paused, management, otherShard, waits))
 	want := `# HELP helmop_cluster_reachable 1 for each Cluster whose API server answers, 0 for each Cluster whose API server does not, or whose kubeconfig HelmOp refuses. Clusters without a release that is being reconciled, and Clusters whose control plane is not initialized, have no series.
 # TYPE helmop_cluster_reachable gauge
 helmop_cluster_reachable{cluster_name="foreign",namespace="other"} 1

@@ -219,8 +219,10 @@ func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
 	return condition == addonsv1.TestedCondition && releasespec.PolicyOf(&release.Spec).Test.IgnoreFailures
 }
 
-// InstalledOnce reports that a release that is installed once is done, and resets its failures.
+// InstalledOnce reports that a release that is installed once is done, and resets its failures. HelmOp does not connect
+// to the Cluster for the release any more.
 func InstalledOnce(release *addonsv1.HelmOpRelease) {
+	report.ClearReachable(release)
 	for _, name := range []string{addonsv1.TestedCondition, addonsv1.StalledCondition} {
 		conditions.Delete(release, name)
 	}

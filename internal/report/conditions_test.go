@@ -38,6 +38,44 @@ func TestSetConditionReportsChanges(t *testing.T) {
 	}
 }
 
+// TestNotConnecting checks that a release has no condition ClusterReachable while HelmOp does not connect to the
+// Cluster. Only a release under deletion in an unreachable Cluster keeps the condition, with its time.
+func TestNotConnecting(t *testing.T) {
+	t.Parallel()
+	reachable := func(r *addonsv1.HelmOpRelease) {
+		SetCondition(r, addonsv1.ClusterReachableCondition, True, addonsv1.ClusterReachableReason, "")
+	}
+	unreachable := func(r *addonsv1.HelmOpRelease) { Unreachable(r, "no answer") }
+	for name, tc := range map[string]struct {
+		before   func(*addonsv1.HelmOpRelease)
+		deleting bool
+		kept     bool
+	}{
+		"never connected":             {before: func(*addonsv1.HelmOpRelease) {}},
+		"reachable":                   {before: reachable},
+		"unreachable":                 {before: unreachable},
+		"reachable, under deletion":   {before: reachable, deleting: true},
+		"unreachable, under deletion": {before: unreachable, deleting: true, kept: true},
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		if tc.deleting {
+			release.DeletionTimestamp = new(metav1.Now())
+		}
+		tc.before(release)
+		if !NotConnecting(release, addonsv1.OtherShardReason, "of shard b") {
+			t.Errorf("%s: no change", name)
+		}
+		if NotConnecting(release, addonsv1.OtherShardReason, "of shard b") {
+			t.Errorf("%s: a change without a change", name)
+		}
+		kept := conditions.GetReason(release, addonsv1.ClusterReachableCondition) == addonsv1.ClusterUnreachableReason
+		if kept != tc.kept || kept != conditions.Has(release, addonsv1.ClusterReachableCondition) ||
+			conditions.GetReason(release, addonsv1.ReadyCondition) != addonsv1.OtherShardReason {
+			t.Errorf("%s: %+v", name, release.Status.Conditions)
+		}
+	}
+}
+
 // TestStyleOfMessages checks the style of the messages of conditions.
 func TestStyleOfMessages(t *testing.T) {
 	t.Parallel()

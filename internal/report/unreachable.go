@@ -50,6 +50,23 @@ func Unreachable(release *addonsv1.HelmOpRelease, message string) {
 	SetNotReady(release, addonsv1.ClusterUnreachableReason, message)
 }
 
+// NotConnecting sets Ready of a release to False for a reason for which HelmOp does not connect to the Cluster. It
+// reports whether the status or the reason changed.
+func NotConnecting(release *addonsv1.HelmOpRelease, reason, message string) bool {
+	ClearReachable(release)
+	return SetNotReady(release, reason, message)
+}
+
+// ClearReachable removes the condition ClusterReachable of a release for which HelmOp does not connect to the Cluster:
+// HelmOp does not notice when its API server stops to answer, or answers again. A release under deletion keeps the
+// status False: the limits for deletions depend on when the Cluster became unreachable, see
+// [rolloutstate.WasUnreachableAtDeletion].
+func ClearReachable(release *addonsv1.HelmOpRelease) {
+	if release.DeletionTimestamp.IsZero() || !conditions.IsFalse(release, addonsv1.ClusterReachableCondition) {
+		conditions.Delete(release, addonsv1.ClusterReachableCondition)
+	}
+}
+
 // noteWasReady sets status.wasReady when a Cluster becomes unreachable. It sets the time for which the release was
 // Ready, or nil if the release had failed. It does not change the field of a release that was progressing.
 func noteWasReady(release *addonsv1.HelmOpRelease) {

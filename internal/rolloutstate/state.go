@@ -138,7 +138,8 @@ func WasUnreachableAtDeletion(child *addonsv1.HelmOpRelease) bool {
 	return IsUnreachable(child) && since != nil && since.Before(child.DeletionTimestamp)
 }
 
-// IsUnreachable reports whether the API server of the Cluster of a release does not answer.
+// IsUnreachable reports whether the API server of the Cluster of a release does not answer. While the release is paused
+// or waits for its deletion, it reports the last known state, see [apiutil.ReachabilityOf].
 func IsUnreachable(child *addonsv1.HelmOpRelease) bool {
 	reachable := conditions.Get(child, addonsv1.ClusterReachableCondition)
 	return reachable != nil && reachable.Status == metav1.ConditionFalse &&
