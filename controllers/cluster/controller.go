@@ -318,10 +318,11 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 			continue
 		}
 		changed = true
-		for _, one := range append([]clusterlife.UpgradeDecision{decision}, steps.Decisions...) {
+		for i, one := range append([]clusterlife.UpgradeDecision{decision}, steps.Decisions...) {
 			if one.Event != "" {
 				holdEvents = append(holdEvents, func() {
-					r.eventAt(scope, holder.Release, eventType(one.Warning), one.Event, "HoldUpgrade", one.Message)
+					action := report.ActionOf("HoldUpgrade", i)
+					r.eventAt(scope, holder.Release, eventType(one.Warning), one.Event, action, one.Message)
 				})
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 )
 
@@ -28,8 +29,8 @@ func (r *Reconciler) resolve(ctx context.Context, scope *helmOpScope) error {
 	}
 	scope.resolution, scope.artifact = *outcome, outcome.Artifact
 	scope.retryWithin(outcome.RequeueAfter)
-	for _, change := range outcome.Changes {
-		r.event(helmOp, corev1.EventTypeNormal, addonsv1.ArtifactResolvedEvent, "Resolve", change)
+	for i, change := range outcome.Changes {
+		r.event(helmOp, corev1.EventTypeNormal, addonsv1.ArtifactResolvedEvent, report.ActionOf("Resolve", i), change)
 	}
 	isNewlyVerified, hasNewlyFailed := outcome.WriteTo(helmOp)
 	if isNewlyVerified {

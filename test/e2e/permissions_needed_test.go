@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -147,7 +146,8 @@ func (r *rights) prepare(s *scenario) {
 	s.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "puller"},
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: environment.CredentialsSecret}}})
 	r.other.allowInManagementCluster()
-	r.refuseStatus(s)
+	// A manager that cannot write a status repeats its Events, and only then patches an Event.
+	r.other.refuseStatus()
 	r.steady = s.newHelmOp("steady", forAll, func(h *addonsv1.HelmOp) {
 		h.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: "ConfigMap", Name: "values"}}
 		h.Spec.ValuesTemplate = "region: {{ .ClusterClass.metadata.name }} {{ .InfrastructureCluster.metadata.name }} " +
@@ -171,27 +171,6 @@ func (r *rights) prepare(s *scenario) {
 // args are the arguments of all managers.
 func (r *rights) args() []string {
 	return []string{"--management-cluster-namespaces=" + r.other.namespace}
-}
-
-// refuseStatus makes the API server refuse the status of HelmOps whose names begin with "unwritable". A manager that
-// cannot write a status repeats its Events, and only then patches an Event.
-func (r *rights) refuseStatus(s *scenario) {
-	s.Helper()
-	const name = "unwritable"
-	s.create(&admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Update},
-					Rule: admissionv1.Rule{APIGroups: []string{addonsv1.GroupVersion.Group},
-						APIVersions: []string{"*"}, Resources: []string{"helmops/status"}},
-				}}}},
-			Validations: []admissionv1.Validation{{
-				Expression: "!object.metadata.name.startsWith('unwritable') || has(object.metadata.deletionTimestamp)"}},
-		}})
-	s.create(&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name,
-			ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}})
 }
 
 // stir makes changes that need all permissions of a running manager.
