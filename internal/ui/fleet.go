@@ -4,6 +4,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -42,8 +43,15 @@ type fleet struct {
 
 // fleet returns the fleet after the last change, or an earlier fleet that is not due to be replaced.
 func (s *server) fleet(ctx context.Context) (*fleet, error) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
+	// A stream has no deadline, but must not keep the lock while the source does not answer.
+	ctx, cancel := context.WithTimeoutCause(ctx, viewTimeout, errSilent)
+	defer cancel()
+	select {
+	case s.lock <- struct{}{}:
+		defer s.unlock()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	s.forget.Reset(fleetKept)
 	change, _ := s.Source.Changes().Last()
 	began := time.Now()
@@ -52,7 +60,7 @@ func (s *server) fleet(ctx context.Context) (*fleet, error) {
 	}
 	world, warning, err := s.Source.World(ctx)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	f := &fleet{World: world, warning: warning, change: change}
 	f.summaries, f.rows = (&fleetview.Filter{}).View(world, s.Program)
@@ -61,17 +69,20 @@ func (s *server) fleet(ctx context.Context) (*fleet, error) {
 	return f, nil
 }
 
+// unlock gives the lock back.
+func (s *server) unlock() { <-s.lock }
+
 // untilDue returns how long the present fleet is still shown after a change.
 func (s *server) untilDue() time.Duration {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
+	s.lock <- struct{}{}
+	defer s.unlock()
 	return time.Until(s.due)
 }
 
 // forgetFleet drops the fleet. The next request computes it again.
 func (s *server) forgetFleet() {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
+	s.lock <- struct{}{}
+	defer s.unlock()
 	s.cached = nil
 }
 

@@ -156,3 +156,75 @@ func TestFewViewsAtTheSameTime(t *testing.T) {
 		}
 	})
 }
+
+// silent is a source whose management cluster does not answer.
+type silent struct {
+	*uitest.Source
+	isSilent atomic.Bool
+}
+
+// wait waits for the end of a request, unless the management cluster answers.
+func (s *silent) wait(ctx context.Context) error {
+	if !s.isSilent.Load() {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s *silent) World(ctx context.Context) (*fleetview.World, string, error) {
+	if err := s.wait(ctx); err != nil {
+		return nil, "", err
+	}
+	return s.Source.World(ctx)
+}
+
+func (s *silent) Revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	return s.Source.Revisions(ctx, helmOp)
+}
+
+// A management cluster that does not answer occupies the page only for a limited time.
+func TestSilentSource(t *testing.T) {
+	t.Parallel()
+	for name, isCached := range map[string]bool{"the fleet is known": true, "the fleet is not known": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				source := &silent{Source: uitest.New(8)}
+				page := newPage(source, "/")
+				if isCached {
+					get(t, page, "/")
+				}
+				source.isSilent.Store(true)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				// A stream also reads the fleet, and its request does not end.
+				go page.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/stream", nil))
+				texts := make(chan string)
+				for range 2 {
+					go func() {
+						status, text := get(t, page, "/helmop/fleet/calico")
+						texts <- fmt.Sprint(status, text)
+					}()
+				}
+				synctest.Wait()
+				if status, text := get(t, page, "/versions"); status != http.StatusServiceUnavailable ||
+					!strings.Contains(text, "check whether the API server of the management cluster answers") {
+					t.Errorf("a third request: %d %s", status, text)
+				}
+				for range 2 {
+					if text := <-texts; !strings.HasPrefix(text, "504") || !strings.Contains(text, "did not answer within") {
+						t.Errorf("a request without an answer: %s", text)
+					}
+				}
+				source.isSilent.Store(false)
+				if status, text := get(t, page, "/helmop/fleet/calico"); status != http.StatusOK {
+					t.Errorf("after the timeout: %d %s", status, text)
+				}
+			})
+		})
+	}
+}

@@ -28,13 +28,15 @@ const (
 	streamWrite = 10 * time.Second
 )
 
-// stream sends an event "change" after each change of the fleet. It sends an event "say" when the text for screen
-// readers has changed.
+// stream serves live updates.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
-	if !enter(w, r, s.streams, streamWait, "Too many pages with live updates are open.") {
-		return
-	}
-	defer func() { <-s.streams }()
+	within(w, r, s.streams, streamWait, "Too many pages with live updates are open. Close some of them.",
+		func() { s.update(w, r) })
+}
+
+// update sends an event "change" after each change of the fleet. It sends an event "say" when the text for screen
+// readers has changed.
+func (s *server) update(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
 	send := func(text string) error {

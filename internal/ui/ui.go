@@ -15,15 +15,16 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -88,7 +89,15 @@ const (
 
 	// viewWait is how long a request for a view waits for its turn.
 	viewWait = 5 * time.Second
+
+	// viewTimeout is how long the source may take for a view. Without it, a management cluster that does not answer would
+	// occupy all views.
+	viewTimeout = 15 * time.Second
 )
+
+// errSilent is the error of a view whose source did not answer.
+var errSilent = fmt.Errorf("the management cluster did not answer within %s: reload the page; if this does not help, "+
+	"check the API server of the management cluster", viewTimeout)
 
 // server is the handler of the page.
 type server struct {
@@ -97,8 +106,9 @@ type server struct {
 	// streams has an element for each live update that runs, and views for each view that is made.
 	streams, views chan struct{}
 
-	// mutex guards the fleet, and the time at which a changed fleet is due.
-	mutex  sync.Mutex
+	// lock guards the fleet, and the time at which a changed fleet is due. The holder sends an element, and receives it
+	// again. A request can stop waiting for a channel, but not for a mutex.
+	lock   chan struct{}
 	cached *fleet
 	due    time.Time
 	// forget drops the fleet some time after the last request for it.
@@ -110,7 +120,7 @@ func New(options Options) http.Handler {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	s := &server{Options: options,
+	s := &server{Options: options, lock: make(chan struct{}, 1),
 		streams: make(chan struct{}, options.MaxStreams), views: make(chan struct{}, maxViews)}
 	s.forget = time.AfterFunc(fleetKept, s.forgetFleet)
 	mux := http.NewServeMux()
@@ -190,11 +200,15 @@ type layout struct {
 	Say string
 }
 
-// enter takes one of a limited number of places. If no place becomes free in time, enter answers the request and
-// returns false.
-func enter(w http.ResponseWriter, r *http.Request, places chan struct{}, wait time.Duration, refusal string) bool {
+// within calls do while it holds one of a limited number of places. If no place becomes free in time, within answers
+// the request, and returns false.
+func within(w http.ResponseWriter, r *http.Request, places chan struct{}, wait time.Duration, refusal string,
+	do func(),
+) bool {
 	select {
 	case places <- struct{}{}:
+		defer func() { <-places }()
+		do()
 		return true
 	case <-r.Context().Done():
 	case <-time.After(wait):
@@ -204,13 +218,18 @@ func enter(w http.ResponseWriter, r *http.Request, places chan struct{}, wait ti
 	return false
 }
 
-// page serves a view: the whole page, or only its content for an update by the script.
+// page serves a view: the whole page, or only its content for an update by the script. A slow browser does not keep the
+// place of a view.
 func (s *server) page(show view) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !enter(w, r, s.views, viewWait, "Too many people look at the page at the same time.") {
+		var out bytes.Buffer
+		var status int
+		var err error
+		if !within(w, r, s.views, viewWait, "The page is busy with other requests. Reload it in half a minute. If it stays "+
+			"busy, close other tabs of the page, and check whether the API server of the management cluster answers.",
+			func() { status, err = s.html(r, show, &out) }) {
 			return
 		}
-		out, status, err := s.html(r, show)
 		if err != nil {
 			http.Error(w, "The page cannot be shown: "+err.Error(), http.StatusInternalServerError)
 			return
@@ -221,24 +240,28 @@ func (s *server) page(show view) http.Handler {
 	})
 }
 
-// html makes a view, and gives the place for it back: a slow browser must not keep the place.
-func (s *server) html(r *http.Request, show view) (out bytes.Buffer, status int, err error) {
-	defer func() { <-s.views }()
+// html writes a view, and returns its HTTP status.
+func (s *server) html(r *http.Request, show view, out io.Writer) (status int, err error) {
+	ctx, cancel := context.WithTimeoutCause(r.Context(), viewTimeout, errSilent)
+	defer cancel()
 	l := layout{server: s, Now: s.Now(), Self: s.self(r)}
-	f, err := s.fleet(r.Context())
+	f, err := s.fleet(ctx)
 	if err == nil {
 		l.Warning, l.Say = f.warning, f.say()
-		l.content, err = show(r, f)
+		l.content, err = show(r.WithContext(ctx), f)
 	}
 	if err != nil {
+		err = cmp.Or(context.Cause(ctx), err)
 		l.content = content{Title: "Error", Template: "error", Status: http.StatusBadGateway, Data: err.Error()}
+		if errors.Is(err, errSilent) {
+			l.Status = http.StatusGatewayTimeout
+		}
 	}
 	name := "layout"
 	if r.Header.Get("HX-Request") == "true" {
 		name = "live"
 	}
-	err = templates.ExecuteTemplate(&out, name, &l)
-	return out, max(l.Status, http.StatusOK), err
+	return max(l.Status, http.StatusOK), templates.ExecuteTemplate(out, name, &l)
 }
 
 // self returns the path and query of a request. The path begins with exactly one slash, so that a browser does not read
