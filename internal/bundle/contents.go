@@ -66,7 +66,7 @@ func (s *Source) content(ctx context.Context) (Format, []int, [][]byte, error) {
 	if err != nil {
 		return format, nil, nil, err
 	}
-	data, err := s.readWithin(ctx, layers, Limits{}.WithDefaults())
+	data, err := s.readWithin(ctx, format, layers, Limits{}.WithDefaults())
 	return format, layers, data, err
 }
 

@@ -116,7 +116,18 @@ func Detect(m Manifest, want Selection) (Format, []int, error) {
 	if len(layers) == 0 {
 		return "", nil, fmt.Errorf("%w: no layer has the format %s; found %s", ErrUnsupported, unpack.Clip(string(format)), m)
 	}
+	if i := slices.IndexFunc(m.Layers, isNoTar); format == FormatPlain && want.Format == "" && i >= 0 {
+		return "", nil, fmt.Errorf("%w: layer %d of the image has the type %q; the layers of a plain bundle are tar "+
+			"archives, uncompressed or compressed with gzip", ErrUnsupported, i, unpack.Clip(m.Layers[i].MediaType))
+	}
 	return format, layers, nil
+}
+
+// isNoTar is true for a layer of an image that cannot be unpacked: it is no tar archive, or is compressed with zstd or
+// encrypted.
+func isNoTar(layer Layer) bool {
+	archive, packing, _ := strings.Cut(layer.MediaType, "+")
+	return !strings.HasSuffix(strings.TrimSuffix(archive, ".gzip"), ".tar") || packing != "" && packing != "gzip"
 }
 
 // suits returns an error if a format does not support the selection.

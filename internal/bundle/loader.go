@@ -70,12 +70,16 @@ func (s *Source) key(format Format, layers []int) string {
 
 // size returns the size of the content layers in bytes, according to the manifest. It checks the sum against the limits
 // before a layer is pulled.
-func (s *Source) size(layers []int, limits Limits) (int64, error) {
+func (s *Source) size(format Format, layers []int, limits Limits) (int64, error) {
 	size := int64(0)
 	for _, layer := range layers {
 		size += min(s.Layers[layer].Size, limits.PackedBytes+1)
 	}
-	return size, unpack.CheckPacked(size, limits)
+	err := unpack.CheckPacked(size, limits)
+	if err != nil && format == FormatPlain {
+		err = unpack.NotPlain(err)
+	}
+	return size, err
 }
 
 func (s *Source) pull(ctx context.Context, layers []int) error {
@@ -104,8 +108,8 @@ func (s *Source) read(ctx context.Context, layers []int) ([][]byte, error) {
 }
 
 // readWithin checks the sizes of the layers, and then calls read.
-func (s *Source) readWithin(ctx context.Context, layers []int, limits Limits) ([][]byte, error) {
-	if _, err := s.size(layers, limits); err != nil {
+func (s *Source) readWithin(ctx context.Context, format Format, layers []int, limits Limits) ([][]byte, error) {
+	if _, err := s.size(format, layers, limits); err != nil {
 		return nil, err
 	}
 	return s.read(ctx, layers)
@@ -198,7 +202,7 @@ func (l *Loader) chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	if found, ok := l.charts.Get(key); ok {
 		return found, nil
 	}
-	size, err := src.size(layers, l.limits)
+	size, err := src.size(format, layers, l.limits)
 	if err != nil {
 		return nil, err
 	}

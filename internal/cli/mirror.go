@@ -204,7 +204,7 @@ func (m *mirroring) copyOne(ctx context.Context, source mirrorSource, lock *mirr
 	var installed []mirrorSource
 	if m.images && !entry.IsImage {
 		if installed, entry.IsImage, err = m.imagesOf(ctx, entry); err != nil {
-			err = fmt.Errorf("find its images: %w", err)
+			err = fmt.Errorf("it was copied, but its images were not found: %w", err)
 		}
 	}
 	lock.Put(entry)
@@ -214,8 +214,8 @@ func (m *mirroring) copyOne(ctx context.Context, source mirrorSource, lock *mirr
 	return entry, installed, err
 }
 
-// imagesOf returns the images that a copied artifact installs. isImage is true if the artifact has no objects, but is
-// itself an image that the user named.
+// imagesOf returns the images that a copied artifact installs. isImage is true if HelmOp cannot install the artifact,
+// because it is itself an image that the user named.
 func (m *mirroring) imagesOf(ctx context.Context, entry mirror.Entry) (installed []mirrorSource, isImage bool,
 	err error,
 ) {
@@ -230,7 +230,7 @@ func (m *mirroring) imagesOf(ctx context.Context, entry mirror.Entry) (installed
 	defer artifact.EndProgress()
 	loader, source := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks())), artifact.Source()
 	chart, err := loader.Chart(ctx, source)
-	if hasNoObjects(source, err) {
+	if errors.Is(err, bundle.ErrUnsupported) {
 		return nil, true, nil
 	}
 	if err != nil {
@@ -241,16 +241,6 @@ func (m *mirroring) imagesOf(ctx context.Context, entry mirror.Entry) (installed
 		return nil, false, err
 	}
 	return imageSources(images.Of(objects)), false, nil
-}
-
-// hasNoObjects reports whether an artifact has no objects that HelmOp can install. err is the error of its Loader. An
-// image for one platform has the same form as an image with objects in /manifests. If such an image has too much
-// content or other content, it is an image for containers.
-func hasNoObjects(source bundle.Source, err error) bool {
-	format, _, unknown := bundle.Detect(source.Manifest, source.Selection)
-	hasForm := unknown == nil && format == bundle.FormatPlain
-	return errors.Is(err, bundle.ErrUnsupported) ||
-		hasForm && (errors.Is(err, bundle.ErrTooLarge) || errors.Is(err, bundle.ErrInvalidManifests))
 }
 
 func imageSources(names []string) []mirrorSource {

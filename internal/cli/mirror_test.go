@@ -248,6 +248,23 @@ func TestMirrorContinues(t *testing.T) {
 	}
 }
 
+// TestMirrorUnreadable copies an artifact with broken content. It may install images, so the command must fail, and
+// must not record the artifact as an image.
+func TestMirrorUnreadable(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	if _, err := b.PushRaw(t.Context(), "team/broken", "v1", registry.Raw{ConfigType: ocispec.MediaTypeImageConfig,
+		Layers: []registry.Layer{{MediaType: ocispec.MediaTypeImageLayerGzip, Data: []byte("layer")}}}); err != nil {
+		t.Fatal(err)
+	}
+	b.fails(exit.Failed, "it was copied, but its images were not found: invalid manifests: ", "mirror",
+		b.at("team/broken:v1"), "--images", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"))
+	lock, err := mirror.ReadLock(b.path("lock.yaml"))
+	if err != nil || len(lock.Entries) != 1 || lock.Entries[0].IsImage {
+		t.Errorf("%+v, %v", lock, err)
+	}
+}
+
 // TestMirrorBill copies a bill by its digests, although a tag has moved. The second run must copy nothing.
 func TestMirrorBill(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ package unpack
 
 import (
 	"archive/tar"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -49,6 +50,12 @@ func Image(layers [][]byte, limits Limits, memory *Memory) (*Tree, error) {
 	return all.tree()
 }
 
+// NotPlain returns the error for an image that is too large to be a plain bundle. Images of programs often are. err
+// says which limit the image exceeds.
+func NotPlain(err error) error {
+	return fmt.Errorf("%w: the image is not a plain bundle: %s", ErrUnsupported, err.Error())
+}
+
 // layer adds a layer on top of the previous layers. A whiteout removes only entries of lower layers, so the position of
 // the whiteout in the layer does not matter.
 func (i *image) layer(packed []byte) error {
@@ -80,6 +87,10 @@ func (i *image) layer(packed []byte) error {
 		}
 		return i.count()
 	})
+	if errors.Is(err, ErrTooLarge) && i.remaining <= 0 {
+		// The files in the folder are within their own limits, so most of the content is outside of the folder.
+		return NotPlain(err)
+	}
 	if err != nil {
 		return err
 	}
