@@ -42,6 +42,15 @@ func TestStatusWatchUpdates(t *testing.T) {
 		"a row": {fleetview.Filter{Clusters: []string{"b", "ns2/b"}}, func(w *fleetview.World) {
 			w.Releases[client.ObjectKey{Namespace: "ns", Name: "r1"}].Spec.Rollout.Revision = 7
 		}, "h     ns2/b   Ready                     \n"},
+		"a field of a Cluster that the table does not show": {fleetview.Filter{}, func(w *fleetview.World) {
+			for _, cluster := range w.Clusters {
+				cluster.SetAnnotations(map[string]string{"a": "b"})
+			}
+		}, ""},
+		"a Cluster": {fleetview.Filter{Clusters: []string{"d"}}, func(w *fleetview.World) {
+			w.Clusters[client.ObjectKey{Namespace: "ns", Name: "d"}].Object["status"] = map[string]any{
+				"initialization": map[string]any{"controlPlaneInitialized": true}}
+		}, "h     d     Waiting                     The Cluster has no release yet\n"},
 		"the filters": {fleetview.Filter{States: []string{"Outdated"}}, func(w *fleetview.World) {
 			for _, release := range w.Releases {
 				release.Spec.Rollout.Revision = 7

@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -411,7 +410,8 @@ func (s *status) runWatch(ctx context.Context, c *kube.Client) error {
 			change.Apply(&w.Releases)
 			err = watcher.update()
 		case change := <-clusters:
-			err = watcher.applyCluster(&change)
+			change.Apply(&w.Clusters)
+			err = watcher.update()
 		}
 		if err != nil {
 			return err
@@ -453,29 +453,6 @@ func newStatusWatch(s *status, w *fleetview.World, write rowWriter) *statusWatch
 	v := &statusWatch{status: s, world: w, write: write}
 	v.shown, _ = v.lines()
 	return v
-}
-
-// applyCluster applies a change of Clusters. Most changes are in fields that the table does not show.
-func (v *statusWatch) applyCluster(change *kube.Change[*unstructured.Unstructured]) error {
-	var before *unstructured.Unstructured
-	if change.Event == watch.Modified {
-		before = v.world.Clusters[client.ObjectKeyFromObject(change.Object)]
-	}
-	change.Apply(&v.world.Clusters)
-	if before != nil && isShownAlike(before, change.Object) {
-		return nil
-	}
-	return v.update()
-}
-
-// isShownAlike reports whether the fields of a Cluster that the table depends on are equal in two states.
-func isShownAlike(a, b *unstructured.Unstructured) bool {
-	initialized := func(cluster *unstructured.Unstructured) bool {
-		value, _, _ := unstructured.NestedBool(cluster.Object, "status", "initialization", "controlPlaneInitialized")
-		return value
-	}
-	return maps.Equal(a.GetLabels(), b.GetLabels()) && initialized(a) == initialized(b) &&
-		(a.GetDeletionTimestamp() == nil) == (b.GetDeletionTimestamp() == nil)
 }
 
 // lines returns the contents of the table by HelmOp and row, and the identities in the order of the table.
