@@ -41,6 +41,10 @@ type logs struct {
 
 	// relistDelay is how long the command waits before it looks for new Pods, and before it reads a log that ended again.
 	relistDelay time.Duration
+
+	// listTimeout is how long the command waits for the HelmOps if it reads a stored log, because it can print the log
+	// without them.
+	listTimeout time.Duration
 }
 
 // logged is an entry of the log of a Pod.
@@ -50,7 +54,7 @@ type logged struct {
 }
 
 func newLogs(o kube.Options) *cobra.Command {
-	l := &logs{Base: kube.NewBase(o), relistDelay: 5 * time.Second}
+	l := &logs{Base: kube.NewBase(o), relistDelay: 5 * time.Second, listTimeout: 5 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "logs HELMOP",
 		Short: "Print what the manager logs about a HelmOp and its releases",
@@ -150,7 +154,7 @@ func (l *logs) run(ctx context.Context, name string) error {
 // the user cannot read.
 func (l *logs) choose(ctx context.Context, name string) error {
 	namespace, helmOps, err := l.helmOps(ctx)
-	if err != nil && l.fromFile == "" {
+	if err != nil && (l.fromFile == "" || ctx.Err() != nil) {
 		return err
 	}
 	l.subject = subject{helmOp: client.ObjectKey{Namespace: namespace, Name: name}}
@@ -188,6 +192,11 @@ func (l *logs) helmOps(ctx context.Context) (namespace string, helmOps []*addons
 	c, err := l.Connect()
 	if err != nil {
 		return cmp.Or(ptr.Deref(l.ConfigFlags.Namespace, ""), metav1.NamespaceDefault), nil, err
+	}
+	if l.fromFile != "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.listTimeout)
+		defer cancel()
 	}
 	helmOps, _, err = kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
 	return c.Namespace, helmOps, err

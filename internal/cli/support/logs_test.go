@@ -5,6 +5,9 @@ package support
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +19,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -192,6 +197,50 @@ func TestLogsFromFile(t *testing.T) {
 	out, errOut, err := b.run(t.Context(), "", "logs", "calico", "--from-file", path)
 	if err != nil || messages(out) != "one" || !strings.Contains(errOut, "are not known") {
 		t.Errorf("without a management cluster: got %v\n%s%s", err, out, errOut)
+	}
+}
+
+// TestLogsFromFileWithoutAnswer reads a stored log while the API server does not answer.
+func TestLogsFromFileWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	requests, end := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		select {
+		case requests <- struct{}{}:
+			<-end
+		case <-end:
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(end) }) // before Close, which waits for the handlers
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(clientcmdapi.Config{CurrentContext: "c",
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: server.URL}},
+		Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "c", Namespace: "ns"}}}, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	read := func(ctx context.Context, listTimeout time.Duration) (out, errOut string, err error) {
+		streams, in, outBuffer, errBuffer := genericiooptions.NewTestIOStreams()
+		in.WriteString(line("I", "one", `HelmOp="ns/calico"`) + "\n")
+		l := &logs{Base: kube.NewBase(kube.Options{Streams: streams}), tail: -1, level: "info", fromFile: "-",
+			listTimeout: listTimeout}
+		l.ConfigFlags.KubeConfig = &kubeconfig
+		err = l.run(ctx, "calico")
+		return outBuffer.String(), errBuffer.String(), err
+	}
+	out, errOut, err := read(t.Context(), 10*time.Millisecond)
+	if err != nil || messages(out) != "one" || !strings.Contains(errOut, `the HelmOps of namespace "ns" are not known`) {
+		t.Errorf("got %v\n%s%s", err, out, errOut)
+	}
+	// A user who interrupts the command wants no output.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		<-requests
+		cancel()
+	}()
+	if out, errOut, err := read(ctx, time.Hour); !errors.Is(err, context.Canceled) || out+errOut != "" {
+		t.Errorf("after an interruption: got %v\n%s%s", err, out, errOut)
 	}
 }
 
