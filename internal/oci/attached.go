@@ -66,13 +66,9 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 		}
 		return nil
 	}
-	open := func() *remote.Repository {
-		repository := e.Repository()
-		repository.Client = manifestClient{Client: repository.Client, subject: url + "@" + dgst}
-		repository.ReferrerListMaxPages = maxReferrerPages
-		return repository
-	}
-	err = ListReferrers(requests, open, ocispec.Descriptor{Digest: digest.Digest(dgst)}, collect)
+	repository := e.Repository()
+	repository.Client = manifestClient{Client: repository.Client, subject: url + "@" + dgst}
+	err = ListReferrers(requests, repository, ocispec.Descriptor{Digest: digest.Digest(dgst)}, collect)
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, false, x.Error(opReferrers, url+"@"+dgst, err)
 	}
@@ -82,29 +78,30 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 // ListReferrers calls collect with the manifests that refer to a subject. It uses the referrers API, or the referrers
 // tag if the registry does not have the API. A registry without the API should answer 404, but some registries send
 // other errors. If the API has already sent a part of the list, ListReferrers does not read the tag: the list would
-// contain this part twice. open returns a new client of the repository, because a client remembers whether the registry
-// has the API.
-func ListReferrers(ctx context.Context, open func() *remote.Repository, subject ocispec.Descriptor,
+// contain this part twice. ListReferrers reads at most maxReferrerPages pages.
+func ListReferrers(ctx context.Context, repository *remote.Repository, subject ocispec.Descriptor,
 	collect func([]ocispec.Descriptor) error,
 ) error {
-	repository := open()
-	// Without this call, the library would change to the tag after any page.
-	if err := repository.SetReferrersCapability(true); err != nil {
-		return err
+	list := func(hasAPI bool, collect func([]ocispec.Descriptor) error) error {
+		// A client remembers whether the registry has the API.
+		client := &remote.Repository{Client: repository.Client, Reference: repository.Reference,
+			PlainHTTP: repository.PlainHTTP, MaxMetadataBytes: repository.MaxMetadataBytes,
+			ReferrerListMaxPages: maxReferrerPages}
+		// Without this call, the library would change to the tag after any page.
+		if err := client.SetReferrersCapability(hasAPI); err != nil {
+			return err
+		}
+		return client.Referrers(ctx, subject, "", collect)
 	}
 	begun := false
-	err := repository.Referrers(ctx, subject, "", func(page []ocispec.Descriptor) error {
+	err := list(true, func(page []ocispec.Descriptor) error {
 		begun = begun || len(page) > 0
 		return collect(page)
 	})
 	if begun || !lacksReferrersAPI(err) {
 		return err
 	}
-	repository = open()
-	if err := repository.SetReferrersCapability(false); err != nil {
-		return err
-	}
-	return repository.Referrers(ctx, subject, "", collect)
+	return list(false, collect)
 }
 
 func lacksReferrersAPI(err error) bool {

@@ -97,11 +97,7 @@ func referrersOf(ctx context.Context, in content.ReadOnlyGraphStorage,
 	if !isRemote {
 		return in.Predecessors(ctx, subject)
 	}
-	open := func() *remote.Repository {
-		return &remote.Repository{Client: repository.Client, Reference: repository.Reference,
-			PlainHTTP: repository.PlainHTTP}
-	}
-	err = oci.ListReferrers(ctx, open, subject, func(page []ocispec.Descriptor) error {
+	err = oci.ListReferrers(ctx, repository, subject, func(page []ocispec.Descriptor) error {
 		referrers = append(referrers, page...)
 		return nil
 	})
