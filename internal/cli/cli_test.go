@@ -329,6 +329,26 @@ func (b *bed) expectSigned(url, digest string, public []byte) {
 	}
 }
 
+// TestSignWithoutReferrersAPI signs in registries that refuse the referrers API. Each must store the signature under
+// the referrers tag, and the second push must find it there.
+func TestSignWithoutReferrersAPI(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("dir/one.yaml", configMap)
+	der, public := newKey(t)
+	key := b.write("plain.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	for _, code := range []int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed} {
+		repository := "team/answers-" + strconv.Itoa(code)
+		b.fail(code, registry.In(repository, registry.Referrers))
+		push := []string{"push", b.path("dir"), b.at(repository + ":v1"), "--sign", "--key", key, "-o", "json"}
+		first := decode[pushed](t, b.ok(push...))
+		if again := decode[pushed](t, b.ok(push...)); again.Signature != first.Signature {
+			t.Errorf("%d: signed again: %+v, %+v", code, first, again)
+		}
+		b.expectSigned(b.at(repository), first.Digest, public)
+	}
+}
+
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -68,7 +68,7 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 	}
 	repository := e.Repository()
 	repository.Client = manifestClient{Client: repository.Client, subject: url + "@" + dgst}
-	err = ListReferrers(requests, repository, ocispec.Descriptor{Digest: digest.Digest(dgst)}, collect)
+	_, err = ListReferrers(requests, repository, ocispec.Descriptor{Digest: digest.Digest(dgst)}, collect)
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, false, x.Error(opReferrers, url+"@"+dgst, err)
 	}
@@ -78,10 +78,10 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 // ListReferrers calls collect with the manifests that refer to a subject. It uses the referrers API, or the referrers
 // tag if the registry does not have the API. A registry without the API should answer 404, but some registries send
 // other errors. If the API has already sent a part of the list, ListReferrers does not read the tag: the list would
-// contain this part twice. ListReferrers reads at most maxReferrerPages pages.
+// contain this part twice. ListReferrers reads at most maxReferrerPages pages. hasAPI is true if the API sent the list.
 func ListReferrers(ctx context.Context, repository *remote.Repository, subject ocispec.Descriptor,
 	collect func([]ocispec.Descriptor) error,
-) error {
+) (hasAPI bool, err error) {
 	list := func(hasAPI bool, collect func([]ocispec.Descriptor) error) error {
 		// A client remembers whether the registry has the API.
 		client := &remote.Repository{Client: repository.Client, Reference: repository.Reference,
@@ -94,14 +94,14 @@ func ListReferrers(ctx context.Context, repository *remote.Repository, subject o
 		return client.Referrers(ctx, subject, "", collect)
 	}
 	begun := false
-	err := list(true, func(page []ocispec.Descriptor) error {
+	err = list(true, func(page []ocispec.Descriptor) error {
 		begun = begun || len(page) > 0
 		return collect(page)
 	})
 	if begun || !lacksReferrersAPI(err) {
-		return err
+		return err == nil, err
 	}
-	return list(false, collect)
+	return false, list(false, collect)
 }
 
 func lacksReferrersAPI(err error) bool {

@@ -97,7 +97,7 @@ func referrersOf(ctx context.Context, in content.ReadOnlyGraphStorage,
 	if !isRemote {
 		return in.Predecessors(ctx, subject)
 	}
-	err = oci.ListReferrers(ctx, repository, subject, func(page []ocispec.Descriptor) error {
+	_, err = oci.ListReferrers(ctx, repository, subject, func(page []ocispec.Descriptor) error {
 		referrers = append(referrers, page...)
 		return nil
 	})

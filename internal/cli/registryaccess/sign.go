@@ -24,6 +24,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/signing"
 )
 
@@ -102,13 +103,16 @@ func (s *Signer) signature(
 	var referrers []ocispec.Descriptor
 	// The filter by type is not used, because some registries report the type of the configuration as the artifact
 	// type.
-	err = repository.Referrers(ctx, subject, "", func(page []ocispec.Descriptor) error {
+	hasAPI, err := oci.ListReferrers(ctx, repository, subject, func(page []ocispec.Descriptor) error {
 		referrers = append(referrers, page...)
 		return nil
 	})
-	if err != nil && !errors.Is(err, errdef.ErrNotFound) {
+	if err != nil {
 		return "", err
 	}
+	// With the API, a push of a signature need not update the referrers tag. An error means that the repository knows
+	// already whether there is an API.
+	_ = repository.SetReferrersCapability(hasAPI)
 	for _, referrer := range referrers[:min(len(referrers), maxSignatures)] {
 		// Unreadable signatures and signatures with another key do not count.
 		if s.hasSigned(ctx, repository, referrer, subject) {
