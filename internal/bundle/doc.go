@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package bundle converts artifacts to Helm charts. The package chooses the files of an artifact by its format, and
-// parses, generates, caches and renders charts. It sends no requests to registries: the caller passes the manifest and
+// parses, generates and caches charts. It sends no requests to registries: the caller passes the manifest and
 // a function that reads a layer. The caller limits the time of each read.
 //
 // Each package below has one duty. It uses only packages above it in this list:

@@ -32,6 +32,11 @@ import (
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: one\n"
 
+func TestMain(m *testing.M) {
+	Serve()
+	os.Exit(m.Run())
+}
+
 // bed has a registry and the files of a user.
 type bed struct {
 	*testing.T

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -104,7 +105,8 @@ func TestDiff(t *testing.T) {
 	b.write("new/one.yaml", "data:\n  a: two\n"+configMap)
 	b.write("new/two.yaml", strings.ReplaceAll(secret, "%", "two")+"planted-new\n")
 	b.write("new/same.yaml", strings.ReplaceAll(secret, "%", "same")+"planted-same\n")
-	b.write("new/crd.yaml", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\n")
+	b.write("new/crd.yaml",
+		"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec: {}\n")
 	before := strings.TrimSpace(b.ok("push", b.path("old"), b.at("base:old"), "--format", "files"))
 	after := strings.TrimSpace(b.ok("push", b.path("new"), b.at("base:new"), "--format", "plain"))
 
@@ -160,6 +162,26 @@ func TestDiffOfCharts(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	b.fails(exit.Usage, "--values", slices.Concat([]string{"diff"}, references, []string{"-f", b.path("none")})...)
+}
+
+// TestEndlessChart compares and mirrors a chart that does not end. --timeout must stop it.
+func TestEndlessChart(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("endless/Chart.yaml", "apiVersion: v2\nname: endless\nversion: 1.0.0\n")
+	b.write("endless/templates/a.yaml", "{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}\n")
+	b.ok("push", b.path("endless"), b.at("charts/endless"))
+	b.write("one/object.yaml", configMap)
+	b.ok("push", b.path("one"), b.at("team/one:v1"))
+	chart, want := b.at("charts/endless:1.0.0"), "not finished after 4s (--timeout): context deadline exceeded: install: "+
+		"render limit exceeded: "
+	var commands sync.WaitGroup
+	defer commands.Wait()
+	commands.Go(func() { b.fails(exit.Usage, want, "diff", chart, b.at("team/one:v1"), "--timeout", "4s") })
+	commands.Go(func() {
+		b.fails(exit.Failed, want, "mirror", chart, "--images", "--timeout", "4s", "--to", b.at("mirrored"), "--lock",
+			b.path("lock.yaml"))
+	})
 }
 
 // TestDiffTakesListsApart compares charts with several Lists, and with objects that have only a generateName.

@@ -23,7 +23,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
 // contextLines is the number of lines before and after a difference.
@@ -140,19 +139,13 @@ func (d *diff) run(cmd *cobra.Command, before, after string) (bool, error) {
 // objects returns the objects of an artifact as YAML, by name.
 func (d *diff) objects(ctx context.Context, a *registryaccess.Artifact) (map[string]string, error) {
 	defer a.EndProgress()
-	// Rendering changes the chart, so each artifact needs its own loader.
-	loader := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
 	source := a.Source()
 	source.Path, source.Templates = d.path, d.templates
-	chart, err := loader.Chart(ctx, source)
-	if err != nil {
-		return nil, err
-	}
 	values, err := rendering.ReadValues(d.valueFiles)
 	if err != nil {
 		return nil, err
 	}
-	rendered, err := bundle.Render(chart, bundle.RenderOptions{Name: d.release, Namespace: d.namespace, Values: values})
+	rendered, err := rendering.Objects(ctx, source, d.release, d.namespace, values)
 	if err != nil {
 		return nil, err
 	}

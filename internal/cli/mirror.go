@@ -27,7 +27,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
 // mirroring is the command "mirror".
@@ -228,15 +227,10 @@ func (m *mirroring) imagesOf(ctx context.Context, entry mirror.Entry) (installed
 		return nil, false, err
 	}
 	defer artifact.EndProgress()
-	loader, source := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks())), artifact.Source()
-	chart, err := loader.Chart(ctx, source)
+	objects, err := rendering.Objects(ctx, artifact.Source(), "release", "default", m.values)
 	if errors.Is(err, bundle.ErrUnsupported) {
 		return nil, true, nil
 	}
-	if err != nil {
-		return nil, false, err
-	}
-	objects, err := bundle.Render(chart, bundle.RenderOptions{Name: "release", Namespace: "default", Values: m.values})
 	if err != nil {
 		return nil, false, err
 	}

@@ -6,7 +6,8 @@
 // For a comparison, they also read workload clusters.
 //
 // The package does not change a cluster. It does not compute the results: packages preview and upgradecheck do, with
-// the code of the controllers. Callers add the result of [Commands] to their root command.
+// the code of the controllers. Callers add the result of [Commands] to their root command. The commands diff and mirror
+// render artifacts with [Objects].
 package rendering
 
 import (

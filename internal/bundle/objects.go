@@ -9,72 +9,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path"
-	"slices"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// notesFile holds a chart's notes for users.
-const notesFile = "NOTES.txt"
-
-// RenderOptions configure the rendering of a chart.
-type RenderOptions struct {
-	// Name and Namespace are the name and the namespace of the release.
-	Name, Namespace string
-
-	// Values override the values of the chart.
-	Values map[string]any
-}
-
-// Render returns the objects that a chart installs, without a cluster. CRDs are first. Lists are split into their
-// objects. Lookups in the cluster return nothing, and the Kubernetes version is Helm's default. Helm changes the chart,
-// so the caller must not use the chart again. Errors are ErrInvalidChart.
-func Render(c *chart.Chart, options RenderOptions) (objects []*unstructured.Unstructured, err error) {
-	defer func() {
-		if caught := recover(); caught != nil {
-			objects, err = nil, fmt.Errorf("%w: it cannot be rendered", ErrInvalidChart)
-		}
-	}()
-	for _, crd := range c.CRDObjects() {
-		made, err := decode(crd.Filename, string(crd.File.Data))
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, made...)
-	}
-	if err := chartutil.ProcessDependenciesWithMerge(c, options.Values); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidChart, err)
-	}
-	release := chartutil.ReleaseOptions{Name: options.Name, Namespace: options.Namespace, Revision: 1, IsInstall: true}
-	values, err := chartutil.ToRenderValues(c, options.Values, release, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidChart, err)
-	}
-	files, err := engine.Render(c, values)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidChart, err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if path.Base(name) == notesFile || strings.HasPrefix(path.Base(name), "_") {
-			continue
-		}
-		made, err := decode(name, files[name])
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, made...)
-	}
-	return objects, nil
-}
-
-// decode returns the objects in the text of a file.
-func decode(name, text string) ([]*unstructured.Unstructured, error) {
+// ParseObjects returns the objects in the text of a rendered manifest. Lists are split into their objects. Errors are
+// ErrInvalidChart.
+func ParseObjects(text string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	for {
@@ -84,11 +27,11 @@ func decode(name, text string) ([]*unstructured.Unstructured, error) {
 		case errors.Is(err, io.EOF):
 			return objects, nil
 		case err != nil:
-			return nil, fmt.Errorf("%w: %s: %w", ErrInvalidChart, name, err)
+			return nil, fmt.Errorf("%w: %w", ErrInvalidChart, err)
 		case len(content) > 0:
 			made, err := flat(&unstructured.Unstructured{Object: content})
 			if err != nil {
-				return nil, fmt.Errorf("%w: %s: %w", ErrInvalidChart, name, err)
+				return nil, fmt.Errorf("%w: %w", ErrInvalidChart, err)
 			}
 			objects = append(objects, made...)
 		}
