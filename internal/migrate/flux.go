@@ -44,9 +44,9 @@ type FluxObjects struct {
 }
 
 // FromFlux converts HelmReleases that install charts in Clusters by their kubeconfigs. HelmReleases become one HelmOp
-// if they differ only in their Cluster and if their dependencies also differ only in their Cluster. A HelmRelease whose
-// migration has not begun joins the HelmOp of an equal HelmRelease whose migration has begun: the command may have been
-// interrupted while it paused the HelmReleases.
+// if they differ only in their Cluster, if their dependencies also differ only in their Cluster, and if the Clusters
+// are in the same shard. A HelmRelease whose migration has not begun joins the HelmOp of an equal HelmRelease whose
+// migration has begun: the command may have been interrupted while it paused the HelmReleases.
 func FromFlux(objects FluxObjects) *Plan {
 	reader := newFluxReader(objects)
 	converted := fluxItems{reader: reader, numbers: map[types.NamespacedName]int{}, keys: map[int]string{}}
@@ -132,8 +132,8 @@ func (f *fluxItems) groupKeys(n int) (key string, more []string) {
 	return f.likeness(n), nil
 }
 
-// likeness returns a key that is equal for HelmReleases that differ only in their Cluster, and whose dependencies have
-// equal keys and the same Cluster as the HelmRelease.
+// likeness returns a key that is equal for HelmReleases that differ only in their Cluster, whose Clusters have the same
+// shard, and whose dependencies have equal keys and the same Cluster as the HelmRelease.
 func (f *fluxItems) likeness(n int) string {
 	if key, ok := f.keys[n]; ok {
 		return key
@@ -152,7 +152,11 @@ func (f *fluxItems) likeness(n int) string {
 		}
 		dependencies = append(dependencies, []any{key, dependency.ReadyExpr})
 	}
-	f.keys[n] = f.digest(n, dependencies)
+	var shards []string
+	for _, cluster := range item.Clusters() {
+		shards = append(shards, apiutil.ShardTitle(f.reader.clusters[cluster]))
+	}
+	f.keys[n] = f.digest(n, []any{shards, dependencies})
 	return f.keys[n]
 }
 

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
 // maxRecord is the size of the largest record that is read, uncompressed, in bytes.
@@ -106,14 +107,17 @@ const helmOrigin = "Release/"
 
 // FromHelm converts a release that users installed in Clusters with the helm command. source is the location of its
 // chart, which a record does not contain. For a chart repository, source.Chart is by default the name in the record.
-// Clusters with the same version of the chart share one HelmOp. A HelmOp of an earlier run keeps its name and its
-// Clusters: with another HelmOp, these releases would have two owners. The values stay in the records of the Clusters,
-// because they may contain secrets. An upgrade reuses them.
+// Clusters with the same version of the chart and the same shard share one HelmOp. A HelmOp of an earlier run keeps its
+// name and its Clusters: with another HelmOp, these releases would have two owners. The values stay in the records of
+// the Clusters, because they may contain secrets. An upgrade reuses them.
 func FromHelm(helmOp, namespace string, source addonsv1.ArtifactSource, objects HelmObjects) *Plan {
 	plan, alike := &Plan{}, map[string]int{}
 	for _, record := range objects.Records {
 		name, origin := objects.earlier(record)
 		key := name + " " + origin
+		if name == "" {
+			key += " " + apiutil.ShardTitle(objects.clusterOf(record))
+		}
 		i, ok := alike[key]
 		if !ok {
 			i = len(plan.Items)
@@ -137,28 +141,34 @@ func FromHelm(helmOp, namespace string, source addonsv1.ArtifactSource, objects 
 
 // earlier returns the name and the origin of the HelmOp of an earlier run for a record. The HelmOp whose label the
 // Cluster has comes first: the HelmOp may have upgraded the release. A Cluster without a label joins a HelmOp only if
-// the HelmOp still has the version of the record: otherwise the HelmOp would change the release. The name is empty
-// without an earlier run.
+// the HelmOp has the shard of the Cluster, and still has the version of the record: otherwise the HelmOp would change
+// the release. The name is empty without an earlier run.
 func (o *HelmObjects) earlier(record *Record) (name, origin string) {
 	release := helmOrigin + record.Namespace + "/" + record.Name + "@"
 	origin = release + record.Version
-	labels := map[string]string{}
-	for _, cluster := range o.Clusters {
-		if client.ObjectKeyFromObject(cluster) == record.Cluster {
-			labels = cluster.Labels
-		}
-	}
+	cluster := o.clusterOf(record)
 	for _, helmOp := range o.HelmOps {
 		from := helmOp.Annotations[addonsv1.MigratedFromAnnotation]
-		if _, isMarked := labels[markKey(addonsv1.MigratedClusterLabelPrefix, helmOp.Name)]; isMarked &&
+		if _, isMarked := cluster.Labels[markKey(addonsv1.MigratedClusterLabelPrefix, helmOp.Name)]; isMarked &&
 			strings.HasPrefix(from, release) {
 			return helmOp.Name, from
 		}
-		if from == origin && helmOp.Spec.Source.Ref == (addonsv1.ArtifactReference{Tag: record.Version}) {
+		if from == origin && helmOp.Spec.Source.Ref == (addonsv1.ArtifactReference{Tag: record.Version}) &&
+			apiutil.ShardTitle(helmOp) == apiutil.ShardTitle(cluster) {
 			name = helmOp.Name
 		}
 	}
 	return name, origin
+}
+
+// clusterOf returns the Cluster of a record. It has no labels if it does not exist.
+func (o *HelmObjects) clusterOf(record *Record) *metav1.PartialObjectMetadata {
+	for _, cluster := range o.Clusters {
+		if client.ObjectKeyFromObject(cluster) == record.Cluster {
+			return cluster
+		}
+	}
+	return &metav1.PartialObjectMetadata{}
 }
 
 // nameVersions names the HelmOps that have no name yet. The HelmOp with the most Clusters gets the requested name,

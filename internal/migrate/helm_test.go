@@ -120,6 +120,42 @@ func TestFromHelmAgain(t *testing.T) {
 	}
 }
 
+// TestFromHelmShards converts a release in Clusters of two shards, and repeats the conversion with more Clusters.
+func TestFromHelmShards(t *testing.T) {
+	source := addonsv1.ArtifactSource{URL: "oci://registry.example/charts/tigera-operator"}
+	objects, versions := HelmObjects{}, map[string]string{}
+	convert := func(clusters map[string]string) map[string]string {
+		for _, name := range slices.Sorted(maps.Keys(clusters)) {
+			versions[name] = "1.0"
+			objects.Clusters = append(objects.Clusters, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "fleet", Name: name, Labels: shardLabels(clusters[name])}})
+		}
+		objects.Records = recordsOf(versions)
+		plan, got := FromHelm("calico", "fleet", source, objects), map[string]string{}
+		objects.HelmOps = nil
+		for i := range plan.Items {
+			item := &plan.Items[i]
+			item.SetShard(objects.Clusters, nil)
+			objects.HelmOps = append(objects.HelmOps, item.HelmOp)
+			for _, cluster := range item.Clusters() {
+				got[item.HelmOp.Name] += cluster.Name
+			}
+			if len(gaps(item)) > 2 {
+				t.Errorf("gaps %q", gaps(item))
+			}
+		}
+		return got
+	}
+	if diff := cmp.Diff(map[string]string{"calico": "ab", "calico-1.0": "c"},
+		convert(map[string]string{"a": "x", "b": "x", "c": ""})); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{"calico": "abe", "calico-1.0": "cd"},
+		convert(map[string]string{"d": "", "e": "x"})); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestFromHelmNextToOthers converts a release when HelmOps of other tools and of users exist.
 func TestFromHelmNextToOthers(t *testing.T) {
 	source := addonsv1.ArtifactSource{URL: "oci://registry.example/charts/tigera-operator"}

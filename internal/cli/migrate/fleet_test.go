@@ -841,3 +841,27 @@ func TestIsFailure(t *testing.T) {
 		}
 	}
 }
+
+// TestFailuresOf has previews that do not show that HelmOp can install the release in both Clusters of an item.
+func TestFailuresOf(t *testing.T) {
+	item := &migrate.Item{HelmOp: &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "calico"}},
+		Releases: []migrate.Release{{Cluster: types.NamespacedName{Namespace: "fleet", Name: "one"}},
+			{Cluster: types.NamespacedName{Namespace: "fleet", Name: "two"}}}}
+	same, failed := preview.Outcome{State: preview.StateSame}, preview.Outcome{State: preview.StateFailed, Message: "why"}
+	for name, test := range map[string]struct {
+		groups []preview.Group
+		want   []string
+	}{
+		"both":        {[]preview.Group{{Clusters: []string{"one", "two"}, Outcome: same}}, nil},
+		"both, apart": {[]preview.Group{{Clusters: []string{"two"}}, {Clusters: []string{"one"}, Outcome: same}}, nil},
+		"one fails": {[]preview.Group{{Clusters: []string{"two"}, Outcome: same}, {Clusters: []string{"one"},
+			Outcome: failed}}, []string{"Cluster one: why"}},
+		"one is missing": {[]preview.Group{{Clusters: []string{"one"}, Outcome: same}},
+			[]string{"Cluster two: " + whyUncovered}},
+		"both are missing": {nil, []string{"Cluster one: " + whyUncovered, "Cluster two: " + whyUncovered}},
+	} {
+		if diff := cmp.Diff(test.want, failuresOf(item, test.groups)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

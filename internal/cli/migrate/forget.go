@@ -63,17 +63,26 @@ func (m *migration) checkPreview(ctx context.Context, item *migrate.Item) error 
 	if err != nil {
 		return fmt.Errorf("not migrated: there is no preview of its HelmOp: %w", err)
 	}
+	if failures := failuresOf(item, groups); len(failures) > 0 {
+		return fmt.Errorf("not migrated: the HelmOp would fail, see kubectl helmop preview; correct this first:\n  %s",
+			strings.Join(failures[:min(len(failures), maxMissing)], "\n  "))
+	}
+	return nil
+}
+
+// failuresOf returns texts about the Clusters of an item in which the HelmOp could not install the release, according
+// to a preview.
+func failuresOf(item *migrate.Item, groups []preview.Group) []string {
 	var failures []string
 	for i := range groups {
 		if group := &groups[i]; isFailure(&group.Outcome) {
 			failures = append(failures, fmt.Sprintf("Cluster %s: %s", group.Clusters[0], group.Summary()))
 		}
 	}
-	if len(failures) > 0 {
-		return fmt.Errorf("not migrated: the HelmOp would fail, see kubectl helmop preview; correct this first:\n  %s",
-			strings.Join(failures[:min(len(failures), maxMissing)], "\n  "))
+	for _, name := range uncovered(item, groups) {
+		failures = append(failures, fmt.Sprintf("Cluster %s: %s", name, whyUncovered))
 	}
-	return nil
+	return failures
 }
 
 // isFailure reports whether a release cannot be rendered, installed or upgraded.

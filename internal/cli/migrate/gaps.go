@@ -21,8 +21,8 @@ import (
 )
 
 // settleGaps updates the gaps of a plan with information from the management cluster. It removes gaps that are
-// resolved, and adds gaps for dependencies that would not exist and for Clusters that would be selected, too. The
-// report and --apply use the same gaps.
+// resolved, and adds gaps for dependencies that would not exist and for Clusters that would be selected, too. It also
+// gives the HelmOps the shards of their Clusters. The report and --apply use the same gaps.
 func (m *migration) settleGaps(ctx context.Context, plan *migrate.Plan) error {
 	for i := range plan.Items {
 		if err := m.settleSecrets(ctx, &plan.Items[i]); err != nil {
@@ -37,24 +37,27 @@ func (m *migration) settleGaps(ctx context.Context, plan *migrate.Plan) error {
 	for _, helmOp := range helmOps {
 		existing[helmOp.Name] = helmOp
 	}
-	if err := m.settleMarks(ctx, plan, existing); err != nil {
+	clusters, err := clusterMetadata(ctx, m.client)
+	if err != nil {
 		return err
 	}
+	for i := range plan.Items {
+		if item := &plan.Items[i]; item.HelmOp != nil && !isForgotten(item) {
+			item.SetShard(clusters, existing[item.HelmOp.Name])
+		}
+	}
+	m.settleMarks(plan, clusters, existing)
 	settleDependencies(plan, existing)
 	return nil
 }
 
 // settleMarks blocks items whose HelmOp does not exist yet and would select further Clusters: an earlier migration has
 // left its label there. For a tool that stops managing its releases, the command itself removes such labels.
-func (m *migration) settleMarks(ctx context.Context, plan *migrate.Plan, existing map[string]*addonsv1.HelmOp) error {
-	if _, ok := m.tool.(forgetter); ok || !slices.ContainsFunc(plan.Items, func(item migrate.Item) bool {
-		return labelOf(&item) != ""
-	}) {
-		return nil
-	}
-	clusters, err := clusterMetadata(ctx, m.client)
-	if err != nil {
-		return err
+func (m *migration) settleMarks(plan *migrate.Plan, clusters []*metav1.PartialObjectMetadata,
+	existing map[string]*addonsv1.HelmOp,
+) {
+	if _, ok := m.tool.(forgetter); ok {
+		return
 	}
 	for i := range plan.Items {
 		item := &plan.Items[i]
@@ -73,7 +76,6 @@ func (m *migration) settleMarks(ctx context.Context, plan *migrate.Plan, existin
 			plural.Few(names, fleetview.MaxNamedClusters), plural.Word(len(names), "has", "have"),
 			item.HelmOp.Namespace, label, label)})
 	}
-	return nil
 }
 
 // settleSecrets removes the gaps of an item that require a Secret if the Secret exists.

@@ -156,3 +156,65 @@ metadata:
 		})
 	}
 }
+
+// inShard moves a Cluster of Cluster API to the shard "b".
+func inShard(objects, cluster string) string {
+	const kind = "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: "
+	return strings.Replace(objects, kind+cluster+", namespace: fleet}",
+		kind+cluster+", namespace: fleet, labels: {addons.cluster.x-k8s.io/shard: b}}", 1)
+}
+
+// TestShards has Clusters of a shard. The HelmOp needs the shard of its Clusters.
+func TestShards(t *testing.T) {
+	two := caaphObjects + "\n---\n" + lateProxy + `
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: two, namespace: fleet}
+`
+	const label, printed = "addons.cluster.x-k8s.io/shard: b\n", "  HelmOp fleet/calico in shard \"b\"\n"
+	for name, test := range map[string]struct {
+		from, objects string
+		// report and helmOps are parts of the report and of the printed HelmOps.
+		report, helmOps []string
+	}{
+		"CAAPH": {"caaph", inShard(caaphObjects, "one"), []string{printed}, []string{label}},
+		"Flux":  {"flux", inShard(fluxObjects, "one"), []string{printed}, []string{label}},
+		"Fleet": {"fleet", inShard(fleetObjects, "one"), []string{printed}, []string{label}},
+		"CAAPH, two shards": {"caaph", inShard(two, "one"), []string{
+			`to be solved first: Clusters: one is in shard "b", two is in no shard`}, nil},
+		"Flux, two shards": {"flux", inShard(fluxPair, "one"), []string{printed, "  HelmOp fleet/calico-2\n"},
+			[]string{label}},
+		"Fleet, an earlier run": {"fleet", inShard(fleetObjects, "one") + `
+---
+apiVersion: addons.cluster.x-k8s.io/v1alpha1
+kind: HelmOp
+metadata: {name: calico, namespace: fleet, annotations: {addons.cluster.x-k8s.io/migrated-from: HelmOp/fleet/calico}}
+`, []string{`to be solved first: Clusters: they are in shard "b", and HelmOp fleet/calico of an earlier run is in no ` +
+			"shard"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, test.from, test.objects)
+			plan := w.plan()
+			err := errors.Join(w.settleGaps(t.Context(), plan), w.report(t.Context(), plan))
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := w.out.String()
+			w.out.Reset()
+			if err := w.printHelmOps(plan); err != nil {
+				t.Fatal(err)
+			}
+			for _, parts := range []struct {
+				text string
+				want []string
+			}{{report, test.report}, {w.out.String(), test.helmOps}} {
+				for _, want := range parts.want {
+					if strings.Count(parts.text, want) != 1 {
+						t.Errorf("%q is missing in:\n%s", want, parts.text)
+					}
+				}
+			}
+		})
+	}
+}

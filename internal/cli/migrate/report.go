@@ -6,6 +6,7 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
@@ -67,7 +69,11 @@ func describe(item *migrate.Item) string {
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&text, format+"\n", args...) }
 	line("%s", item.Title())
 	if item.HelmOp != nil {
-		line("  HelmOp %s/%s", item.HelmOp.Namespace, item.HelmOp.Name)
+		shard := ""
+		if _, ok := item.HelmOp.Labels[addonsv1.ShardLabel]; ok {
+			shard = " " + apiutil.ShardTitle(item.HelmOp)
+		}
+		line("  HelmOp %s/%s%s", item.HelmOp.Namespace, item.HelmOp.Name, shard)
 	}
 	names := make([]string, 0, len(item.Releases))
 	for _, cluster := range item.Clusters() {
@@ -111,7 +117,26 @@ func (m *migration) compare(ctx context.Context, item *migrate.Item) string {
 	for i := range groups {
 		_, _ = fmt.Fprintf(&text, "  preview: %s: %s\n", rendering.GroupTitle(&groups[i], clusters), groups[i].Summary())
 	}
+	if names := uncovered(item, groups); len(names) > 0 {
+		_, _ = fmt.Fprintf(&text, "  preview: %s: %s\n", plural.Few(names, fleetview.MaxNamedClusters), whyUncovered)
+	}
 	return text.String()
+}
+
+// whyUncovered explains why a preview does not have a Cluster of an item.
+const whyUncovered = "no release of the HelmOp, because it does not select the Cluster, or the Cluster is being " +
+	"deleted or in another shard"
+
+// uncovered returns the names of the Clusters of an item that a preview does not have.
+func uncovered(item *migrate.Item, groups []preview.Group) []string {
+	var names []string
+	for _, cluster := range item.Clusters() {
+		title := apiutil.TitleOf(item.HelmOp.Namespace, cluster)
+		if !slices.ContainsFunc(groups, func(g preview.Group) bool { return slices.Contains(g.Clusters, title) }) {
+			names = append(names, title)
+		}
+	}
+	return names
 }
 
 // groups returns the changes that a HelmOp of an item would make in its Clusters if it were not paused.
