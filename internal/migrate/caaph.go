@@ -127,6 +127,10 @@ func fromHelmChartProxy(object *unstructured.Unstructured, releases []*unstructu
 		return item
 	}
 	item.HelmOp = newHelmOp(proxy.Namespace, proxy.Name, item.From[0].Origin())
+	if filter, ok := proxy.Labels[clusterv1.WatchLabel]; ok {
+		// CAAPH has the flag --watch-filter, too.
+		item.setLabel(clusterv1.WatchLabel, filter)
+	}
 	spec := &item.HelmOp.Spec
 	spec.ClusterSelector = &proxy.Spec.ClusterSelector
 	spec.Release.Namespace = nonEmpty(proxy.Spec.ReleaseNamespace, apiutil.DefaultReleaseNamespace)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -246,6 +247,21 @@ valuesTemplate: "now: {{ now }}"
 }
 
 // TestCAAPHValuesPolicy checks which option takes precedence if several are set.
+// TestCAAPHWatchFilter has a HelmChartProxy for a manager with the flag --watch-filter.
+func TestCAAPHWatchFilter(t *testing.T) {
+	labels := map[string]string{clusterv1.WatchLabel: "tenant"}
+	for name, test := range map[string]struct{ labels, want map[string]string }{
+		"filtered": {map[string]string{clusterv1.WatchLabel: "tenant", "mine": "true"}, labels},
+		"other":    {map[string]string{"mine": "true"}, nil},
+	} {
+		charts := parse(t, proxy("  releaseName: calico"))
+		charts[0].SetLabels(test.labels)
+		if diff := cmp.Diff(test.want, FromCAAPH(charts, nil).Items[0].HelmOp.Labels); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 func TestCAAPHValuesPolicy(t *testing.T) {
 	for options, want := range map[string]addonsv1.ValuesPolicy{
 		"resetValues: true":          "",

@@ -204,6 +204,8 @@ func (w *awaited) findMissing() []missing {
 			found.note, found.isHeld = found.text, w.isStalled()
 		} else if reason, why := w.unassigned(); why != "" {
 			found = missing{text: text + ": " + why, isHeld: w.hasStopped(), problem: reason, note: why}
+		} else if w.isUnserved() {
+			found = missing{text: text + ": " + whyUnserved, problem: whyUnserved, note: whyUnserved}
 		}
 		all = append(all, found)
 	}
@@ -245,6 +247,12 @@ func (w *awaited) helmOp() *addonsv1.HelmOp {
 		return nil
 	}
 	return helmOp
+}
+
+// isUnserved reports whether no manager has read the HelmOp within the time that a manager usually needs.
+func (w *awaited) isUnserved() bool {
+	helmOp := w.helmOps[client.ObjectKeyFromObject(w.item.HelmOp)]
+	return helmOp != nil && !isServed(helmOp) && time.Since(w.began) >= w.m.heldDelay
 }
 
 // revision returns the number of the newest HelmOp revision; 0 if it is not known.

@@ -34,6 +34,8 @@ func TestHeldReleases(t *testing.T) {
 		failures []addonsv1.ClusterFailure
 		revision int64
 		paused   int32 // Clusters
+		// isUnserved is true if no manager has read the HelmOp.
+		isUnserved bool
 		// problem is the text that the command prints at once. end is the reason why it ends.
 		problem, end string
 	}{
@@ -54,6 +56,7 @@ func TestHeldReleases(t *testing.T) {
 		"paused": {child: []metav1.Condition{yes(addonsv1.PausedCondition, addonsv1.PausedReason)}, revision: 1,
 			problem: "calico: Cluster two: Paused: message", end: timedOut},
 		"not assigned":     {revision: 1, end: timedOut},
+		"no manager":       {isUnserved: true, problem: "calico: " + whyUnserved, end: timedOut},
 		"a paused Cluster": {revision: 1, paused: 1, problem: "calico: 1 Cluster is paused; resume it", end: timedOut},
 		"not rendered": {revision: 1, failures: []addonsv1.ClusterFailure{{Cluster: "two",
 			Reason: addonsv1.TemplateFailedReason, Message: "message"}},
@@ -68,7 +71,7 @@ func TestHeldReleases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "flux", fluxPair)
-			w.isIdle, w.timeout = true, time.Minute
+			w.isIdle, w.isUnserved, w.timeout = true, test.isUnserved, time.Minute
 			if test.end == timedOut {
 				w.timeout = 2 * time.Second
 			}

@@ -41,7 +41,8 @@ type migration struct {
 	acceptInstall bool
 	preview       bool
 	timeout       time.Duration
-	// heldDelay is how long all missing releases must need a user before the command ends.
+	// heldDelay is how long all missing releases must need a user before the command ends. After this time, the command
+	// also reports that no manager has read a HelmOp.
 	heldDelay time.Duration
 	client    *kube.Client
 	tool      tool

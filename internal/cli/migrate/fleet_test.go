@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -413,6 +414,16 @@ func TestFleetWaits(t *testing.T) {
 		change func(*fleetWorld)
 		want   string
 	}{
+		"no manager reads the HelmOp": {func(w *fleetWorld) { w.isUnserved = true },
+			"HelmOp fleet/calico: no manager of HelmOp has reconciled it; check that a manager runs"},
+		"the manager of another shard has read the HelmOp": {func(w *fleetWorld) {
+			helmOp := w.generated(&w.plan().Items[0])
+			w.isUnserved = true
+			helmOp.Status.Shard = ptr.To("b")
+			if err := w.client.Create(w.Context(), helmOp); err != nil {
+				w.Fatal(err)
+			}
+		}, "no manager of HelmOp has reconciled it"},
 		"the agent is down": {func(w *fleetWorld) { w.agentIsDown = true }, "the agent has not deployed the newest options"},
 		"the record is another one": {func(w *fleetWorld) {
 			stale := *w.record

@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -105,6 +106,36 @@ func (m *migration) awaitKept(ctx context.Context, item *migrate.Item) error {
 func (m *migration) awaitForgotten(ctx context.Context, item *migrate.Item) error {
 	return m.tool.(forgetter).awaitForgotten(ctx, m.client, item)
 }
+
+// awaitServed waits until a manager has read the HelmOp of an item. Without a manager, for example because of its flag
+// --watch-filter, no program would manage the releases after the deletion of the tool's objects.
+func (m *migration) awaitServed(ctx context.Context, item *migrate.Item) error {
+	if isForgotten(item) {
+		return nil
+	}
+	objects, key := map[client.ObjectKey]*addonsv1.HelmOp{}, client.ObjectKeyFromObject(item.HelmOp)
+	err := kube.Follow(ctx, m.client, &addonsv1.HelmOpList{}, func(change kube.Change[*addonsv1.HelmOp]) (bool, error) {
+		change.Apply(&objects)
+		if objects[key] == nil {
+			return true, errGone
+		}
+		return isServed(objects[key]), nil
+	}, kube.Named(key.Namespace, key.Name)...)
+	if err != nil && !errors.Is(err, errGone) {
+		return kube.WithText(fmt.Sprintf("%s. HelmOp %s: %s; then repeat the command, or return with --undo", m.why(err), key,
+			whyUnserved), err)
+	}
+	return err
+}
+
+// isServed reports whether the manager of the shard of a HelmOp has read the HelmOp.
+func isServed(helmOp *addonsv1.HelmOp) bool {
+	return helmOp.Status.Shard != nil && apiutil.IsOfShard(helmOp, *helmOp.Status.Shard)
+}
+
+// whyUnserved explains why no manager has read a HelmOp.
+const whyUnserved = "no manager of HelmOp has reconciled it; check that a manager runs, and that its flags " +
+	"--namespace, --shard and --watch-filter fit the namespace and the labels of the HelmOp"
 
 // checkPaused returns an error if the HelmOp is not paused. The objects of the tool must not be deleted then, because
 // both would change the releases.

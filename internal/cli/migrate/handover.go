@@ -68,7 +68,8 @@ func (m *migration) finish(ctx context.Context, item *migrate.Item, helmOp *addo
 	steps := []func(context.Context, *migrate.Item) error{m.awaitAdoption, checkOwner, m.detach}
 	if _, ok := m.tool.(forgetter); ok {
 		steps = []func(context.Context, *migrate.Item) error{
-			m.awaitKept, checkOwner, m.checkPaused, m.detach, m.awaitForgotten, m.endPause, m.awaitInstallation, m.complete,
+			m.awaitServed, m.awaitKept, checkOwner, m.checkPaused, m.detach, m.awaitForgotten, m.endPause,
+			m.awaitInstallation, m.complete,
 		}
 	}
 	for _, step := range steps {

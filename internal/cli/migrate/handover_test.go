@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -106,6 +107,8 @@ type world struct {
 	// isIdle is true if HelmOp adopts nothing. idleFor is a HelmOp that adopts nothing.
 	isIdle  bool
 	idleFor string
+	// isUnserved is true if no manager reads new HelmOps.
+	isUnserved bool
 	// creationFails is the error of each dry run of a creation.
 	creationFails error
 	// deletionFails is the error of each deletion of an object.
@@ -207,11 +210,14 @@ func (w *world) create(ctx context.Context, c client.WithWatch, object client.Ob
 		}
 		return c.Create(ctx, object, opts...)
 	}
+	helmOp, ok := object.(*addonsv1.HelmOp)
+	if ok && !w.isUnserved {
+		helmOp.Status.Shard = ptr.To(helmOp.Labels[addonsv1.ShardLabel])
+	}
 	return w.write("create", object, func() error {
 		if err := c.Create(ctx, object, opts...); err != nil {
 			return err
 		}
-		helmOp, ok := object.(*addonsv1.HelmOp)
 		if ok && !w.isIdle && helmOp.Name != w.idleFor && !helmOp.Spec.Paused {
 			return w.adopt(ctx, c, helmOp, "one")
 		}
