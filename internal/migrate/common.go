@@ -223,6 +223,24 @@ func (i *Item) selectMarked(clusters map[types.NamespacedName]*metav1.PartialObj
 	i.noteManagedClusters(key, clusters)
 }
 
+// SelectsLabel reports whether a HelmOp, or one of its overrides, selects Clusters by a label. The values do not
+// matter.
+func SelectsLabel(helmOp *addonsv1.HelmOp, label string) bool {
+	selectors := []*metav1.LabelSelector{helmOp.Spec.ClusterSelector}
+	for i := range helmOp.Spec.Overrides {
+		selectors = append(selectors, &helmOp.Spec.Overrides[i].ClusterSelector)
+	}
+	return slices.ContainsFunc(selectors, func(s *metav1.LabelSelector) bool {
+		if s == nil {
+			return false
+		}
+		_, found := s.MatchLabels[label]
+		return found || slices.ContainsFunc(s.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+			return r.Key == label
+		})
+	})
+}
+
 // noteManagedClusters adds a gap if GitOps tools manage Clusters of an item: their repositories do not have the label
 // that the HelmOp selects.
 func (i *Item) noteManagedClusters(label string, clusters map[types.NamespacedName]*metav1.PartialObjectMetadata) {

@@ -666,6 +666,29 @@ func TestFleetClusterLeaves(t *testing.T) {
 	}
 }
 
+// TestFleetKeepsSelectedLabels has a Cluster without a release of Fleet whose label another HelmOp selects.
+func TestFleetKeepsSelectedLabels(t *testing.T) {
+	w := newFleetWorld(t)
+	w.isIdle = true
+	label := addonsv1.MigratedClusterLabelPrefix + "/calico"
+	other := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "two",
+		Labels: map[string]string{label: "true"}}}
+	if err := errors.Join(w.client.Create(t.Context(), parse(t, selectingHelmOp)),
+		w.client.Create(t.Context(), other)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err := w.handOver(ctx, w.plan())
+	if err == nil || !strings.Contains(err.Error(), "HelmOp fleet/cni selects the label "+label) {
+		t.Errorf("error: %v", err)
+	}
+	err = w.client.Get(t.Context(), client.ObjectKeyFromObject(other), other)
+	if err != nil || other.Labels[label] == "" {
+		t.Errorf("labels %v, %v", other.Labels, err)
+	}
+}
+
 // TestFleetDeploysDuringDeletion has a BundleDeployment that Fleet creates after the deletion of its HelmOp has begun.
 func TestFleetDeploysDuringDeletion(t *testing.T) {
 	w := newFleetWorld(t)

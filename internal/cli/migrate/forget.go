@@ -188,6 +188,9 @@ func (m *migration) unmarkOthers(ctx context.Context, item *migrate.Item) error 
 		// HelmOp would uninstall the releases that it has installed in the Clusters.
 		return errResumed(item)
 	}
+	if err := m.checkUnselected(ctx, item); err != nil {
+		return err
+	}
 	for _, mark := range stale {
 		m.Note("Cluster %s has no release of %s any more; the label %s is removed", mark.Cluster.Name, item.Title(),
 			mark.Key)

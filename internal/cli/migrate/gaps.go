@@ -6,6 +6,7 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,29 +53,35 @@ func (m *migration) settleGaps(ctx context.Context, plan *migrate.Plan) error {
 }
 
 // settleMarks blocks items whose HelmOp does not exist yet and would select further Clusters: an earlier migration has
-// left its label there. For a tool that stops managing its releases, the command itself removes such labels.
+// left its label there. For a tool that stops managing its releases, the command itself removes such labels, unless
+// another HelmOp selects them.
 func (m *migration) settleMarks(plan *migrate.Plan, clusters []*metav1.PartialObjectMetadata,
 	existing map[string]*addonsv1.HelmOp,
 ) {
-	if _, ok := m.tool.(forgetter); ok {
-		return
-	}
+	_, forgets := m.tool.(forgetter)
 	for i := range plan.Items {
 		item := &plan.Items[i]
 		stale := staleMarks(item, clusters)
-		if len(stale) == 0 || existing[item.HelmOp.Name] != nil {
+		if len(stale) == 0 {
+			continue
+		}
+		label := labelOf(item)
+		others := selecting(slices.Collect(maps.Values(existing)), label, item)
+		if forgets && len(others) == 0 || !forgets && existing[item.HelmOp.Name] != nil {
 			continue
 		}
 		names := make([]string, 0, len(stale))
 		for _, mark := range stale {
 			names = append(names, mark.Cluster.Name)
 		}
-		label := labelOf(item)
+		condition := "if no other HelmOp selects the label,"
+		if len(others) > 0 {
+			condition = fmt.Sprintf("let HelmOp %s select another label, and then", others[0])
+		}
 		item.Gaps = append(item.Gaps, migrate.Gap{Field: "Clusters", Blocks: true, Text: fmt.Sprintf("%s %s the label of an "+
-			"earlier migration, so the new HelmOp would also install the chart there; if no other HelmOp selects the label, "+
-			"remove the label: kubectl label clusters.cluster.x-k8s.io -n %s -l %s %s-",
-			plural.Few(names, fleetview.MaxNamedClusters), plural.Word(len(names), "has", "have"),
-			item.HelmOp.Namespace, label, label)})
+			"earlier migration, so the new HelmOp would also install the chart there; %s remove the label: kubectl label "+
+			"clusters.cluster.x-k8s.io -n %s -l %s %s-", plural.Few(names, fleetview.MaxNamedClusters),
+			plural.Word(len(names), "has", "have"), condition, item.HelmOp.Namespace, label, label)})
 	}
 }
 

@@ -975,6 +975,73 @@ func TestUndoWithoutMigration(t *testing.T) {
 	}
 }
 
+// selectingHelmOp is the HelmOp of a user that selects the label of the HelmOp "calico".
+const selectingHelmOp = `
+apiVersion: addons.cluster.x-k8s.io/v1alpha1
+kind: HelmOp
+metadata: {name: cni, namespace: fleet}
+spec: {clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/calico: "true"}}}
+`
+
+// TestUndoKeepsSelectedLabels has another HelmOp that selects the label of a migration. It would uninstall its releases
+// if --undo removed the label.
+func TestUndoKeepsSelectedLabels(t *testing.T) {
+	w := newWorld(t, "flux", fluxObjects+"\n---\n"+selectingHelmOp)
+	w.idleFor = "cni"
+	if _, err := w.begin(t.Context(), &w.plan().Items[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.writes = nil
+	err := w.handBack(t.Context(), w.plan())
+	if err == nil || !strings.Contains(err.Error(), "HelmOp fleet/cni selects the label") || len(w.writes) > 0 {
+		t.Errorf("error: %v, writes %v", err, w.writes)
+	}
+	other := &addonsv1.HelmOp{}
+	if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "cni"}, other); err != nil {
+		t.Fatal(err)
+	}
+	other.Spec.ClusterSelector.MatchLabels = map[string]string{addonsv1.MigratedClusterLabelPrefix + "/calico-2": "true"}
+	if err := w.client.Update(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.handBack(t.Context(), w.plan()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUndoOfPlainReleases has a Cluster with the label of a HelmOp that exists no longer. Another HelmOp may select the
+// label.
+func TestUndoOfPlainReleases(t *testing.T) {
+	const cluster = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: one, namespace: fleet, labels: {migrated.addons.cluster.x-k8s.io/calico: "true"}}
+`
+	for name, objects := range map[string]string{"no HelmOp": cluster,
+		"another HelmOp": cluster + "\n---\n" + selectingHelmOp} {
+		w := newWorld(t, "helm", objects)
+		clusters, err := clusterMetadata(t.Context(), w.client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := migrate.FromHelm("calico", "fleet", addonsv1.ArtifactSource{URL: "oci://registry.example/calico"},
+			migrate.HelmObjects{Clusters: clusters, Records: []*migrate.Record{{Name: "calico", Namespace: "tigera",
+				Cluster: client.ObjectKeyFromObject(clusters[0]), Version: "1.0.0", Status: "deployed"}}})
+		err = w.handBack(t.Context(), plan)
+		if err != nil || len(w.writes) > 0 || !strings.Contains(w.notes.String(), "HelmOp fleet/calico does not exist") {
+			t.Errorf("%s: error %v, writes %v, notes %s", name, err, w.writes, w.notes.String())
+		}
+		if err := w.client.Create(t.Context(), w.generated(&plan.Items[0])); err != nil {
+			t.Fatal(err)
+		}
+		w.writes = nil
+		err = w.handBack(t.Context(), plan)
+		if isSelected := name != "no HelmOp"; (err != nil) != isSelected || (len(w.writes) == 0) != isSelected {
+			t.Errorf("%s: error %v, writes %v", name, err, w.writes)
+		}
+	}
+}
+
 // TestUndoOfUnknownObjects has an object whose migration has begun, and whose Cluster no longer exists.
 func TestUndoOfUnknownObjects(t *testing.T) {
 	renamed := strings.Replace(fluxObjects, "name: one, namespace: fleet}", "name: other, namespace: fleet}", 1)

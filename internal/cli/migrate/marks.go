@@ -6,6 +6,7 @@ package migrate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -17,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
@@ -105,6 +107,36 @@ func labelOf(item *migrate.Item) string {
 		}
 	}
 	return ""
+}
+
+// selecting returns the sorted names of the HelmOps that select a label. It omits the HelmOp of an item.
+func selecting(helmOps []*addonsv1.HelmOp, label string, item *migrate.Item) []string {
+	var names []string
+	for _, helmOp := range helmOps {
+		if helmOp.Name != item.HelmOp.Name && migrate.SelectsLabel(helmOp, label) {
+			names = append(names, helmOp.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// checkUnselected returns an error if another HelmOp selects the label of an item: HelmOp would uninstall or change its
+// releases in the Clusters that lose the label.
+func (m *migration) checkUnselected(ctx context.Context, item *migrate.Item) error {
+	label := labelOf(item)
+	if label == "" {
+		return nil
+	}
+	helmOps, err := helmOpsOf(ctx, m.client)
+	if err != nil {
+		return err
+	}
+	if others := selecting(helmOps, label, item); len(others) > 0 {
+		return fmt.Errorf("HelmOp %s/%s selects the label %s, too, and would uninstall or change its releases if Clusters "+
+			"lost the label; let it select another label, and repeat the command", item.HelmOp.Namespace, others[0], label)
+	}
+	return nil
 }
 
 // staleMarks returns the labels of an item on Clusters that are not part of the item. clusters are all Clusters.

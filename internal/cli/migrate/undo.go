@@ -63,7 +63,16 @@ func (m *migration) handBackItem(ctx context.Context, item *migrate.Item) error 
 	if err := m.checkUndeleted(ctx, item); err != nil {
 		return err
 	}
-	if _, err := m.returnable(ctx, item); err != nil {
+	helmOp, err := m.returnable(ctx, item)
+	if err != nil {
+		return err
+	}
+	if helmOp == nil && len(item.From) == 0 {
+		m.Note("%s: its migration has not begun: HelmOp %s/%s does not exist; if Clusters have the label %s, and no other "+
+			"HelmOp selects it, you can remove it", item.Title(), item.HelmOp.Namespace, item.HelmOp.Name, labelOf(item))
+		return nil
+	}
+	if err := m.checkUnselected(ctx, item); err != nil {
 		return err
 	}
 	for _, ref := range begun {
@@ -72,8 +81,7 @@ func (m *migration) handBackItem(ctx context.Context, item *migrate.Item) error 
 		}
 	}
 	// Another run with --apply may have created the HelmOp before it could find the step.
-	helmOp, err := m.returnable(ctx, item)
-	if err != nil {
+	if helmOp, err = m.returnable(ctx, item); err != nil {
 		return err
 	}
 	if helmOp != nil {

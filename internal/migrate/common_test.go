@@ -1,0 +1,36 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+func TestSelectsLabel(t *testing.T) {
+	const label = "migrated.addons.cluster.x-k8s.io/calico"
+	expression := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: label, Operator: metav1.LabelSelectorOpDoesNotExist}}}
+	for name, test := range map[string]struct {
+		spec addonsv1.HelmOpSpec
+		want bool
+	}{
+		"management cluster": {addonsv1.HelmOpSpec{}, false},
+		"all Clusters":       {addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}, false},
+		"a longer label": {addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{label + "-2": "true"}}}, false},
+		"the label": {addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{label: "other"}}}, true},
+		"an expression": {addonsv1.HelmOpSpec{ClusterSelector: &expression}, true},
+		"an override": {addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{},
+			Overrides: []addonsv1.Override{{}, {ClusterSelector: expression}}}, true},
+	} {
+		if got := SelectsLabel(&addonsv1.HelmOp{Spec: test.spec}, label); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
