@@ -76,8 +76,10 @@ func IsHeld(release *Release, child *addonsv1.HelmOpRelease, revision int64) boo
 	}
 }
 
-// IsUnchanged reports whether an adopted release still has the Helm revision that it had under the other tool. If the
-// other tool did not store the revision, the result is true.
+// IsUnchanged reports whether an adopted release still has the Helm revision that it had under the other tool. The
+// result is true if one of the two revisions is not known: the other tool may not store it, and a user may delete the
+// HelmOpRelease. child is then nil.
 func IsUnchanged(release *Release, child *addonsv1.HelmOpRelease) bool {
-	return release.Revision == 0 || child.Status.Release != nil && child.Status.Release.Revision == release.Revision
+	return release.Revision == 0 || child == nil || child.Status.Release == nil ||
+		child.Status.Release.Revision == release.Revision
 }

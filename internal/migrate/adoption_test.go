@@ -63,4 +63,8 @@ func TestIsAdopted(t *testing.T) {
 		IsUnchanged(release, child(func(c *addonsv1.HelmOpRelease) { c.Status.Release.Revision = 4 })) {
 		t.Error("another Helm revision is a change")
 	}
+	if !IsUnchanged(release, nil) ||
+		!IsUnchanged(release, child(func(c *addonsv1.HelmOpRelease) { c.Status.Release = nil })) {
+		t.Error("a Helm revision that is not known is no change")
+	}
 }

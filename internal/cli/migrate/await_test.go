@@ -173,6 +173,15 @@ func TestHeldReleaseDoesNotStopOthers(t *testing.T) {
 	}
 }
 
+// TestReleaseVanishes has a HelmOpRelease that a user deletes when the wait has just ended.
+func TestReleaseVanishes(t *testing.T) {
+	w := newWorld(t, "caaph", caaphObjects)
+	w.noteChanged(&w.plan().Items[0], nil)
+	if w.notes.Len() > 0 {
+		t.Errorf("printed: %s", w.notes.String())
+	}
+}
+
 // TestProgress repeats a progress that does not change.
 func TestProgress(t *testing.T) {
 	w := newWorld(t, "caaph", caaphObjects)
