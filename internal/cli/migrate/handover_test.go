@@ -639,39 +639,51 @@ func TestUndoRefuses(t *testing.T) {
 	}
 }
 
-// TestUndoOfDeletedObjects has objects that a user deletes after their migration has begun. Their tool would uninstall
-// the releases when the pause ends.
+// TestUndoOfDeletedObjects has objects that a user deletes after their migration has begun, before --undo or during it.
+// Their tool would uninstall the releases when the pause ends.
 func TestUndoOfDeletedObjects(t *testing.T) {
 	for _, kind := range []schema.GroupVersionKind{migrate.HelmChartProxyKind, migrate.HelmReleaseProxyKind} {
-		t.Run(kind.Kind, func(t *testing.T) {
-			w := newWorld(t, "caaph", caaphObjects)
-			var user client.Client // The client of the command refuses such deletions.
-			w.afterPatch = func(c client.WithWatch, _ client.Object) { user = c }
-			item := &w.plan().Items[0]
-			if _, err := w.begin(t.Context(), item); err != nil {
-				t.Fatal(err)
-			}
-			for _, ref := range objectsOf(item) {
-				object := &unstructured.Unstructured{}
-				if err := read(t.Context(), w.client, ref, object); err != nil {
+		for name, isLate := range map[string]bool{"before": false, "during": true} {
+			t.Run(kind.Kind+" "+name, func(t *testing.T) {
+				w := newWorld(t, "caaph", caaphObjects)
+				var user client.Client // The client of the command refuses such deletions.
+				w.afterPatch = func(c client.WithWatch, _ client.Object) { user = c }
+				item := &w.plan().Items[0]
+				if _, err := w.begin(t.Context(), item); err != nil {
 					t.Fatal(err)
 				}
-				if ref.Kind != kind.Kind {
-					continue
+				var deleted *unstructured.Unstructured
+				for _, ref := range objectsOf(item) {
+					if ref.Kind == kind.Kind {
+						deleted = &unstructured.Unstructured{}
+						if err := read(t.Context(), w.client, ref, deleted); err != nil {
+							t.Fatal(err)
+						}
+					}
 				}
-				if err := user.Delete(t.Context(), object); err != nil {
-					t.Fatal(err)
+				remove := func() {
+					if err := user.Delete(t.Context(), deleted); err != nil {
+						t.Error(err)
+					}
 				}
-			}
-			w.writes = nil
-			err := w.handBack(t.Context(), w.plan())
-			if err == nil || !strings.Contains(err.Error(), "is being deleted, so that its tool would uninstall its release") {
-				t.Errorf("error: %v", err)
-			}
-			if len(w.writes) > 0 {
-				t.Errorf("writes: %v", w.writes)
-			}
-		})
+				if isLate {
+					w.afterDelete = func(client.WithWatch, client.Object) { remove() }
+				} else {
+					remove()
+				}
+				w.writes = nil
+				err := w.handBack(t.Context(), w.plan())
+				if err == nil || !strings.Contains(err.Error(), "is being deleted, so that its tool would uninstall its release") {
+					t.Errorf("error: %v", err)
+				}
+				if !isLate && len(w.writes) > 0 {
+					t.Errorf("writes: %v", w.writes)
+				}
+				if object := w.state(kind.Kind, deleted.GetName()); !isPaused(&unstructured.Unstructured{Object: object}) {
+					t.Errorf("the object is resumed: %v", object)
+				}
+			})
+		}
 	}
 }
 

@@ -214,9 +214,22 @@ func endStep(object *unstructured.Unstructured, restore func()) error {
 	case "":
 		return nil
 	}
+	if err := checkUndeleted(object); err != nil {
+		return err
+	}
 	annotate(object, addonsv1.MigrationAnnotation, "")
 	restore()
 	return nil
+}
+
+// checkUndeleted returns an error if a user deletes an object whose migration has begun: its tool would uninstall the
+// releases of the object as soon as the object is resumed.
+func checkUndeleted(object *unstructured.Unstructured) error {
+	if object.GetDeletionTimestamp() == nil || stepOf(object) == "" {
+		return nil
+	}
+	return errors.New("it is being deleted, so that its tool would uninstall its release; remove the finalizers of the " +
+		"object, which keeps the release, and repeat the command")
 }
 
 // deleteChecked deletes an object in a state that a check accepts. The API server refuses the request if the object has

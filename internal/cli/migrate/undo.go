@@ -60,7 +60,7 @@ func (m *migration) handBackItem(ctx context.Context, item *migrate.Item) error 
 		m.Note("%s: its migration has not begun", item.Title())
 		return nil
 	}
-	if err := m.checkUndeleted(ctx, item); err != nil {
+	if err := m.checkObjects(ctx, item); err != nil {
 		return err
 	}
 	helmOp, err := m.returnable(ctx, item)
@@ -126,9 +126,8 @@ func (m *migration) begun(ctx context.Context, item *migrate.Item) ([]migrate.Ob
 	return begun, nil
 }
 
-// checkUndeleted returns an error if a user deletes an object of an item whose migration has begun: its tool would
-// uninstall the releases of the object as soon as the object is resumed.
-func (m *migration) checkUndeleted(ctx context.Context, item *migrate.Item) error {
+// checkObjects returns an error if a user deletes an object of an item whose migration has begun.
+func (m *migration) checkObjects(ctx context.Context, item *migrate.Item) error {
 	refs := item.From
 	if _, ok := m.tool.(caaph); ok {
 		refs = objectsOf(item)
@@ -139,9 +138,11 @@ func (m *migration) checkUndeleted(ctx context.Context, item *migrate.Item) erro
 		if err != nil {
 			return err
 		}
-		if found && object.GetDeletionTimestamp() != nil && stepOf(object) != "" {
-			return fmt.Errorf("%s is being deleted, so that its tool would uninstall its release; remove the finalizers of "+
-				"the object, which keeps the release, and repeat the command", ref)
+		if !found {
+			continue
+		}
+		if err := checkUndeleted(object); err != nil {
+			return fmt.Errorf("%s: %w", ref, err)
 		}
 	}
 	return nil
