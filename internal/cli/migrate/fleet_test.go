@@ -838,6 +838,35 @@ func TestFleetPartialDeletion(t *testing.T) {
 	w.checkMigrated()
 }
 
+// TestFleetUndoOfDeletedHelmOp has a HelmOp of Fleet that a user deletes after its migration has begun. The advice of
+// --undo completes the migration.
+func TestFleetUndoOfDeletedHelmOp(t *testing.T) {
+	w := newFleetWorld(t)
+	var c client.WithWatch // After a deletion by this client, Fleet does nothing yet.
+	next := w.afterPatch
+	w.afterPatch = func(user client.WithWatch, object client.Object) {
+		c = user
+		next(user, object)
+	}
+	if _, err := w.begin(t.Context(), &w.plan().Items[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), w.get(c, migrate.FleetHelmOpKind, "fleet")); err != nil {
+		t.Fatal(err)
+	}
+	w.writes = nil
+	err := w.handBack(t.Context(), w.plan())
+	const want = "wait until it is gone, and complete the migration with --apply"
+	if err == nil || !strings.Contains(err.Error(), want) || len(w.writes) > 0 {
+		t.Errorf("error: %v, writes %v", err, w.writes)
+	}
+	w.reconcile(c)
+	if err := w.handOver(t.Context(), w.plan()); err != nil {
+		t.Fatal(err)
+	}
+	w.checkMigrated()
+}
+
 // TestFleetUndoRefusesReleases has a HelmOp that a user resumed, so that it has a release.
 func TestFleetUndoRefusesReleases(t *testing.T) {
 	w := newFleetWorld(t)

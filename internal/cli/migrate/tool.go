@@ -228,6 +228,11 @@ func checkUndeleted(object *unstructured.Unstructured) error {
 	if object.GetDeletionTimestamp() == nil || stepOf(object) == "" {
 		return nil
 	}
+	if object.GroupVersionKind() == migrate.FleetHelmOpKind {
+		// Without the object, Fleet still has its other objects, and only --apply waits for their deletion.
+		return errors.New("it is being deleted, so that Fleet would uninstall its releases without spec.keepResources; " +
+			"wait until it is gone, and complete the migration with --apply")
+	}
 	return errors.New("it is being deleted, so that its tool would uninstall its release; remove the finalizers of the " +
 		"object, which keeps the release, and repeat the command")
 }
