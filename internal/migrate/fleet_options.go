@@ -86,7 +86,7 @@ func (i *Item) blockSecret(secret, format string, args ...any) {
 // setFleetOptions converts the options of Helm, and the options for the comparison and the deletion of releases.
 func (i *Item) setFleetOptions(from *fleetHelmOp) {
 	spec, options := &i.HelmOp.Spec, &from.Spec.fleetOptions
-	mapped := i.fleetReleaseOptions("spec", options, from.Namespace)
+	mapped := i.fleetReleaseOptions("spec", options, options.CreateNamespace)
 	install(i.HelmOp).Timeout, upgrade(i.HelmOp).Timeout = mapped.Install.Timeout, mapped.Upgrade.Timeout
 	install(i.HelmOp).DisableSchemaValidation = mapped.Install.DisableSchemaValidation
 	spec.Upgrade, spec.Health, spec.DriftDetection = mapped.Upgrade, mapped.Health, mapped.DriftDetection
@@ -98,10 +98,7 @@ func (i *Item) setFleetOptions(from *fleetHelmOp) {
 		spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
 	}
 	spec.DriftDetection.Ignore = i.fleetIgnoreRules("spec.diff", options)
-	install(i.HelmOp).CreateNamespace = options.CreateNamespace
-	if options.CreateNamespace == nil && options.ServiceAccount != "" {
-		install(i.HelmOp).CreateNamespace = ptr.To(true) // With a ServiceAccount, the default of HelmOp is false.
-	}
+	install(i.HelmOp).CreateNamespace = cmp.Or(options.CreateNamespace, mapped.Install.CreateNamespace)
 	install(i.HelmOp).NamespaceMetadata = namespaceMetadata(from)
 	if options.KeepResources && !IsKeptByMigration(&from.ObjectMeta) {
 		spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
@@ -143,7 +140,8 @@ func (i *Item) setFleetRollout(from *fleetHelmOp) {
 }
 
 // fleetReleaseOptions converts the options that a target may also set. Install and Upgrade of the result are set.
-func (i *Item) fleetReleaseOptions(field string, from *fleetOptions, namespace string) addonsv1.ReleaseOptions {
+// createNamespace is the option of the HelmOp of Fleet, which a target does not change.
+func (i *Item) fleetReleaseOptions(field string, from *fleetOptions, createNamespace *bool) addonsv1.ReleaseOptions {
 	mapped := addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{}, Upgrade: &addonsv1.UpgradeOptions{}}
 	if helm := from.Helm; helm != nil {
 		if helm.TimeoutSeconds > 0 {
@@ -164,6 +162,9 @@ func (i *Item) fleetReleaseOptions(field string, from *fleetOptions, namespace s
 	}
 	if account := from.ServiceAccount; account != "" {
 		mapped.ImpersonateServiceAccountName = account
+		if createNamespace == nil {
+			mapped.Install.CreateNamespace = ptr.To(true) // With a ServiceAccount, the default of HelmOp is false.
+		}
 		i.gap(field+".serviceAccount", "HelmOp impersonates the ServiceAccount %q in the namespace of the release, and "+
 			"Fleet in that of its agent; create the ServiceAccount there", account)
 	}

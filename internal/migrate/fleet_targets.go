@@ -116,7 +116,8 @@ func (t *fleetTarget) isCustomized(from *fleetHelmOp) bool {
 func (i *Item) fleetOverrides(from *fleetHelmOp, target *fleetTarget, field string) (
 	first, second []addonsv1.Override,
 ) {
-	override := addonsv1.Override{ReleaseOptions: i.fleetReleaseOptions(field, &target.fleetOptions, from.Namespace)}
+	override := addonsv1.Override{ReleaseOptions: i.fleetReleaseOptions(field, &target.fleetOptions,
+		from.Spec.CreateNamespace)}
 	if *override.Install == (addonsv1.InstallOptions{}) {
 		override.Install = nil
 	}

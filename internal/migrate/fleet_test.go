@@ -120,18 +120,32 @@ const keepCRDs = "spec.deleteCRDResources: Fleet keeps CustomResourceDefinitions
 const textStaysText = "spec.helm.values: HelmOp keeps text from a Cluster as text, and Fleet reads the result as " +
 	"YAML: the label 1.10 is the number 1.1 in Fleet; use fromYaml where the preview shows such a difference"
 
-// TestFleetNamespace checks whether HelmOp creates the namespace of a release in a new Cluster.
+// TestFleetNamespace checks whether HelmOp creates the namespace of a release in a new Cluster. Some specs have a
+// target with a ServiceAccount.
 func TestFleetNamespace(t *testing.T) {
-	for lines, want := range map[string]*bool{
-		"serviceAccount: deployer":                           ptr.To(true),
-		"serviceAccount: deployer\n  createNamespace: false": ptr.To(false),
-		"createNamespace: true":                              ptr.To(true),
-		"keepResources: true":                                nil,
+	const target = "targets: [{clusterSelector: {}, serviceAccount: deployer}]"
+	for lines, want := range map[string]struct{ spec, override *bool }{
+		"serviceAccount: deployer":                           {spec: ptr.To(true)},
+		"serviceAccount: deployer\n  createNamespace: false": {spec: ptr.To(false)},
+		"createNamespace: true":                              {spec: ptr.To(true)},
+		"keepResources: true":                                {},
+		target:                                               {override: ptr.To(true)},
+		target + "\n  createNamespace: false":                {spec: ptr.To(false)},
 	} {
 		spec := "  helm: {repo: \"oci://registry.example/charts/app\", version: 1.2.3}\n  " + lines
 		plan := fleetPlan(t, []string{fleetObject("app", spec)}, []string{fleetDeployed("app", "one")})
-		if diff := cmp.Diff(want, plan.Items[0].HelmOp.Spec.Install.CreateNamespace); diff != "" {
+		got := &plan.Items[0].HelmOp.Spec
+		if diff := cmp.Diff(want.spec, got.Install.CreateNamespace); diff != "" {
 			t.Errorf("%s: %s", lines, diff)
+		}
+		var override *bool
+		for i := range got.Overrides {
+			if install := got.Overrides[i].Install; install != nil {
+				override = install.CreateNamespace
+			}
+		}
+		if diff := cmp.Diff(want.override, override); diff != "" {
+			t.Errorf("%s: override: %s", lines, diff)
 		}
 	}
 }
