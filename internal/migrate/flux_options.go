@@ -51,9 +51,9 @@ func (i *Item) setFluxChart(r *fluxReader, release *helmRelease) {
 	}
 	hasSecrets := source.Spec.SecretRef != nil || source.Spec.CertSecretRef != nil || source.Spec.ProxySecretRef != nil ||
 		verify != nil && (verify.SecretRef != nil || verify.TrustedRootSecretRef != nil)
-	if key.Namespace != release.Namespace && hasSecrets {
-		i.block(field, "HelmOp reads Secrets of its own namespace; copy the Secrets of %s %s/%s to namespace %q, and the "+
-			"source too", key.Kind, key.Namespace, key.Name, release.Namespace)
+	if key.Namespace != release.Namespace && (hasSecrets || source.Spec.ServiceAccountName != "") {
+		i.block(field, "HelmOp reads Secrets and ServiceAccounts of its own namespace; copy those of %s %s/%s to namespace "+
+			"%q, and the source too", key.Kind, key.Namespace, key.Name, release.Namespace)
 	}
 	spec := &i.HelmOp.Spec.Source
 	spec.Interval, spec.Provider = source.Spec.Interval, source.Spec.Provider

@@ -40,6 +40,11 @@ apiVersion: source.toolkit.fluxcd.io/v1
 kind: HelmRepository
 metadata: {name: shared, namespace: sources}
 spec: {interval: 10m, type: oci, url: "oci://registry.example/charts"}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: OCIRepository
+metadata: {name: identity, namespace: sources}
+spec: {interval: 10m, url: "oci://registry.example/charts/app", ref: {tag: 1.0.0}, serviceAccountName: puller}
 `
 
 // fluxRelease is a HelmRelease in a Cluster.
@@ -401,8 +406,12 @@ func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
 				"OCIRepository with matchOIDCIdentity"},
 		"a key in another namespace": {fluxRelease("app", "one", "  chart: {spec: {chart: app, version: 1.2.3, sourceRef: {"+
 			"kind: HelmRepository, name: shared, namespace: sources}, verify: {provider: cosign, secretRef: {name: keys}}}}"),
-			"!spec.chart.spec.sourceRef: HelmOp reads Secrets of its own namespace; copy the Secrets of HelmRepository " +
-				"sources/shared to namespace \"fleet\", and the source too"},
+			"!spec.chart.spec.sourceRef: HelmOp reads Secrets and ServiceAccounts of its own namespace; copy those of " +
+				"HelmRepository sources/shared to namespace \"fleet\", and the source too"},
+		"a ServiceAccount in another namespace": {fluxRelease("app", "one", "  chartRef: {kind: OCIRepository, "+
+			"name: identity, namespace: sources}"),
+			"!spec.chartRef: HelmOp reads Secrets and ServiceAccounts of its own namespace; copy those of " +
+				"OCIRepository sources/identity to namespace \"fleet\", and the source too"},
 		"suspended": {fluxRelease("app", "one", ref+"\n  suspend: true"),
 			"!spec.suspend: the object is suspended; resume it, so that its release is up to date when HelmOp adopts it"},
 		"records in another namespace": {strings.Replace(fluxRelease("app", "one", ref), "storageNamespace: kube-system",
