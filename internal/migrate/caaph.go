@@ -258,7 +258,7 @@ func (i *Item) setCAAPHOptions(o *caaphOptions) {
 		helmOp.Spec.Health = &addonsv1.HealthOptions{Timeout: o.Timeout}
 	}
 	if o.SkipCRDs {
-		install(helmOp).CRDs, upgrade(helmOp).CRDs = addonsv1.CRDPolicySkip, addonsv1.CRDPolicySkip
+		install(helmOp).CRDs = addonsv1.CRDPolicySkip
 	}
 	if o.DisableOpenAPIValidation {
 		install(helmOp).DisableOpenAPIValidation = ptr.To(true)

@@ -102,6 +102,7 @@ install: {takeOwnership: true, adoption: WhenUnchanged}
 release: {name: calico, namespace: tigera}
 source: {url: "oci://registry.example/charts/tigera-operator", ref: {tag: v3.30.1}}
 valuesTemplate: "cidr: {{ index .Cluster.spec.clusterNetwork.pods.cidrBlocks 0 }}"
+upgrade: {crds: Skip}
 `,
 		},
 		"a generated name, and the latest version": {
@@ -118,6 +119,7 @@ release:
     release-name.addons.cluster.x-k8s.io/calico is missing: set it on the Cluster to the name of the release" }}{{ end }}
   namespace: tigera
 source: {url: "oci://registry.example/charts/tigera-operator", ref: {semver: "*"}}
+upgrade: {crds: Skip}
 `,
 		},
 		"options": {
@@ -179,6 +181,7 @@ install: {takeOwnership: true, adoption: WhenUnchanged}
 reconcileStrategy: InstallOnce
 release: {name: calico, namespace: default}
 source: {url: "oci://registry.example/charts/tigera-operator", ref: {tag: 1.0.0}}
+upgrade: {crds: Skip}
 `,
 			gaps: []string{"spec.reconcileStrategy: a release that was changed since its installation is not adopted; then " +
 				"delete the object instead: CAAPH does not uninstall its releases"},
@@ -201,6 +204,7 @@ source:
   ref: {tag: 1.0.0}
   secretRef: {name: registry-dockerconfigjson}
 valuesTemplate: "now: {{ now }}"
+upgrade: {crds: Skip}
 `,
 			gaps: []string{
 				"!HelmReleaseProxy tigera-operator-one-x2x4z of Cluster one: it has no release yet; wait until CAAPH has " +

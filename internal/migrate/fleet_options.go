@@ -89,6 +89,7 @@ func (i *Item) setFleetOptions(from *fleetHelmOp) {
 	mapped := i.fleetReleaseOptions("spec", options, options.CreateNamespace)
 	install(i.HelmOp).Timeout, upgrade(i.HelmOp).Timeout = mapped.Install.Timeout, mapped.Upgrade.Timeout
 	install(i.HelmOp).DisableSchemaValidation = mapped.Install.DisableSchemaValidation
+	mapped.Upgrade.CRDs = upgrade(i.HelmOp).CRDs
 	spec.Upgrade, spec.Health, spec.DriftDetection = mapped.Upgrade, mapped.Health, mapped.DriftDetection
 	spec.Rollback = mapped.Rollback
 	spec.ImpersonateServiceAccountName = mapped.ImpersonateServiceAccountName

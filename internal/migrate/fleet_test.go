@@ -173,7 +173,7 @@ paused: true
 release: {name: app, namespace: apps}
 source: {url: oci://registry.example/charts/app, ref: {tag: 1.2.3}}
 templateDelimiters: Dollar
-upgrade: {maxHistory: 2}
+upgrade: {crds: Skip, maxHistory: 2}
 `,
 			marks: map[string]string{"one": "true", "two": "true"},
 		},
@@ -243,6 +243,7 @@ rollout: {maxUnavailable: 10%}
 source: {url: https://charts.example, chart: app, interval: 5m, ref: {tag: 1.4.2}, secretRef: {name: registry}}
 templateDelimiters: Dollar
 upgrade:
+  crds: Skip
   disableSchemaValidation: true
   force: true
   maxHistory: 4
@@ -320,7 +321,7 @@ paused: true
 release: {name: app, namespace: apps}
 source: {url: oci://registry.example/charts/app, ref: {tag: 1.2.3}}
 templateDelimiters: Dollar
-upgrade: {maxHistory: 2}
+upgrade: {crds: Skip, maxHistory: 2}
 values: {a: 1, b: "${ .ClusterName }"}
 valuesTemplate: |
   site:
@@ -352,7 +353,7 @@ source:
   secretRef: {name: private-dockerconfigjson}
   certSecretRef: {name: private-ca}
 templateDelimiters: Dollar
-upgrade: {maxHistory: 2}
+upgrade: {crds: Skip, maxHistory: 2}
 `,
 			gaps: []string{
 				`!spec.helmSecretName: HelmOp reads the credentials of a registry in a Secret of type ` +
@@ -380,7 +381,7 @@ install: {takeOwnership: true}
 paused: true
 release: {name: app, namespace: apps}
 source: {url: oci://registry.example/charts/app, ref: {tag: v1.4.2}}
-upgrade: {maxHistory: 2}
+upgrade: {crds: Skip, maxHistory: 2}
 values:
   a: '{{ "{{" }} b }} ${c}'
   env: '{{ get .ClusterLabels "env" | default "" }}'

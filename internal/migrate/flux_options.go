@@ -256,7 +256,7 @@ func (i *Item) setFluxUpgrade(release *helmRelease) {
 	to.DisableOpenAPIValidation = set(from.DisableOpenAPIValidation)
 	to.DisableSchemaValidation = set(from.DisableSchemaValidation)
 	to.Force, to.CleanupOnFail = set(from.Force), set(from.CleanupOnFail)
-	to.CRDs = cmp.Or(from.CRDs, addonsv1.CRDPolicySkip) // This is the default of Flux.
+	to.CRDs = cmp.Or(from.CRDs, to.CRDs)
 	to.MaxHistory = release.Spec.MaxHistory
 	if to.MaxHistory == nil {
 		to.MaxHistory = ptr.To[int32](fluxMaxHistory)

@@ -204,7 +204,7 @@ source:
   ref: {tag: 3.30.1}
   secretRef: {name: login}
   certSecretRef: {name: ca}
-upgrade: {valuesPolicy: ResetThenReuse}
+upgrade: {crds: Skip, valuesPolicy: ResetThenReuse}
 `), &want.Spec); err != nil {
 		t.Fatal(err)
 	}

@@ -162,7 +162,8 @@ func (i *Item) order() string {
 	return i.From[0].Namespace + "/" + i.From[0].Name
 }
 
-// newHelmOp returns a HelmOp that adopts releases.
+// newHelmOp returns a HelmOp that adopts releases. By default, no other tool creates CustomResourceDefinitions at
+// upgrades, and HelmOp does.
 func newHelmOp(namespace, name, origin string) *addonsv1.HelmOp {
 	helmOp := &addonsv1.HelmOp{
 		TypeMeta: metav1.TypeMeta{APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind},
@@ -171,6 +172,7 @@ func newHelmOp(namespace, name, origin string) *addonsv1.HelmOp {
 	}
 	install(helmOp).TakeOwnership = ptr.To(true)
 	install(helmOp).Adoption = addonsv1.AdoptionPolicyWhenUnchanged
+	upgrade(helmOp).CRDs = addonsv1.CRDPolicySkip
 	return helmOp
 }
 
