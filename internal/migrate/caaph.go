@@ -266,6 +266,7 @@ func (i *Item) setCAAPHOptions(o *caaphOptions) {
 	}
 	if o.Atomic {
 		install(helmOp).Remediation = &addonsv1.InstallRemediation{Strategy: addonsv1.InstallRemediationUninstall}
+		i.noteInstallRemediation("spec.options.atomic")
 		upgrade(helmOp).Remediation = &addonsv1.UpgradeRemediation{Strategy: addonsv1.UpgradeRemediationRollback}
 		if o.Timeout != nil {
 			helmOp.Spec.Rollback = &addonsv1.RollbackOptions{Timeout: o.Timeout}

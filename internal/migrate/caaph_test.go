@@ -170,7 +170,8 @@ upgrade:
   timeout: 7m0s
   valuesPolicy: Reuse
 `,
-			gaps: []string{"spec.options.uninstall.description: HelmOp writes its own description of an uninstallation"},
+			gaps: []string{"spec.options.atomic" + noUninstallation,
+				"spec.options.uninstall.description: HelmOp writes its own description of an uninstallation"},
 		},
 		"installed once": {
 			proxy: proxy("  releaseName: calico\n  version: 1.0.0\n  reconcileStrategy: InstallOnce"),

@@ -134,6 +134,14 @@ func rawOf(values *apiextensionsv1.JSON) []byte {
 	return values.Raw
 }
 
+// noteInstallRemediation adds the gap of a tool that uninstalls failed installations. HelmOp does not do this while it
+// takes ownership of objects, which an adoption needs.
+func (i *Item) noteInstallRemediation(field string) {
+	i.gap(field, "with spec.install.takeOwnership, which the migration needs, HelmOp does not uninstall a failed "+
+		"installation, and only retries it; to change this for new Clusters, remove spec.install.takeOwnership after the "+
+		"migration")
+}
+
 func nonEmpty(text, otherwise string) string {
 	if text == "" {
 		return otherwise

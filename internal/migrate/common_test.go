@@ -11,6 +11,11 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
+// noUninstallation is the gap of a tool that uninstalls failed installations, without its field.
+const noUninstallation = ": with spec.install.takeOwnership, which the migration needs, HelmOp does not uninstall a " +
+	"failed installation, and only retries it; to change this for new Clusters, remove spec.install.takeOwnership after " +
+	"the migration"
+
 func TestSelectsLabel(t *testing.T) {
 	const label = "migrated.addons.cluster.x-k8s.io/calico"
 	expression := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{

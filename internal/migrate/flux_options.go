@@ -246,6 +246,9 @@ func (i *Item) setFluxInstall(release *helmRelease) {
 		to.Remediation = &addonsv1.InstallRemediation{Retries: ptr.To[int32](-1), Strategy: addonsv1.InstallRemediationRetry}
 	} else if r := from.Remediation; r != nil {
 		to.Remediation = &addonsv1.InstallRemediation{Retries: &r.Retries, Strategy: addonsv1.InstallRemediationUninstall}
+		if r.Retries != 0 || ptr.Deref(r.RemediateLastFailure, false) {
+			i.noteInstallRemediation("spec.install.remediation")
+		}
 	}
 }
 
