@@ -153,14 +153,14 @@ func unchecked(err error, child *addonsv1.HelmOpRelease) (State, string) {
 }
 
 // isHeldByOtherShard reports whether the manager does not change a release because its Cluster has another shard: the
-// manager then only orphans releases in Clusters that are no longer selected.
+// manager then only orphans releases in Clusters that are no longer selected. child is nil if there is no release.
 func (p *Previewer) isHeldByOtherShard(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease,
 	cluster *unstructured.Unstructured,
 ) bool {
 	if apiutil.ShardTitle(cluster) == apiutil.ShardTitle(helmOp) {
 		return false
 	}
-	if apiutil.DeletionPolicy(child, helmOp) != addonsv1.DeletionPolicyOrphan {
+	if child == nil || apiutil.DeletionPolicy(child, helmOp) != addonsv1.DeletionPolicyOrphan {
 		return true
 	}
 	selector, err := selection.SelectorOf(helmOp)
@@ -196,8 +196,15 @@ func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 		return
 	}
 	number, pinned := apiutil.PinOf(child)
-	result.NotCovered = !isSelected || pinned || !apiutil.IsInitialized(cluster.typed)
+	isDeleted := cluster.object.GetDeletionTimestamp() != nil
+	isHeld := p.isHeldByOtherShard(ctx, helmOp, child, cluster.object)
+	result.NotCovered = !isSelected || pinned || isDeleted || isHeld || !apiutil.IsInitialized(cluster.typed)
 	switch {
+	case isDeleted:
+		result.Outcome = Outcome{State: StateFailed,
+			Message: "the Cluster is being deleted, so HelmOp would not install or upgrade the release in it"}
+	case isHeld:
+		result.Outcome = Outcome{State: StateFailed, Message: apiutil.OtherShardMessage(cluster.object, helmOp)}
 	case !isSelected:
 		result.Outcome = leave(helmOp, child)
 	case pinned:

@@ -107,11 +107,15 @@ func TestPreviewOfLeavingClusters(t *testing.T) {
 		"deleting": func(c *clusterv1.Cluster, _ *addonsv1.HelmOpRelease) {
 			c.DeletionTimestamp, c.Finalizers = ptr.To(metav1.Now()), []string{clusterv1.ClusterFinalizer}
 		},
-		"elsewhere": func(c *clusterv1.Cluster, _ *addonsv1.HelmOpRelease) {
+		"other-shard": func(c *clusterv1.Cluster, _ *addonsv1.HelmOpRelease) {
 			c.Labels = map[string]string{addonsv1.ShardLabel: "a"}
 		},
 		"moved": func(c *clusterv1.Cluster, r *addonsv1.HelmOpRelease) {
 			c.Labels = map[string]string{"web": "yes", addonsv1.ShardLabel: "a"}
+			r.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
+		},
+		"orphaned": func(c *clusterv1.Cluster, r *addonsv1.HelmOpRelease) {
+			c.Labels = map[string]string{addonsv1.ShardLabel: "a"}
 			r.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
 		},
 		"other": func(c *clusterv1.Cluster, _ *addonsv1.HelmOpRelease) { c.Labels = map[string]string{"other": "yes"} },
@@ -122,7 +126,9 @@ func TestPreviewOfLeavingClusters(t *testing.T) {
 	}
 	selected := &clusterv1.Cluster{ObjectMeta: controllertest.Meta("new")}
 	selected.Labels = map[string]string{"web": "yes"}
-	objects = append(objects, selected, &clusterv1.Cluster{ObjectMeta: controllertest.Meta("free")})
+	remote := &clusterv1.Cluster{ObjectMeta: controllertest.Meta("remote")} // It has no release, and another shard.
+	remote.Labels = map[string]string{"web": "yes", addonsv1.ShardLabel: "a"}
+	objects = append(objects, selected, remote, &clusterv1.Cluster{ObjectMeta: controllertest.Meta("free")})
 	previewed := func(others func(*unstructured.Unstructured) bool, names ...string) []string {
 		previewer := New(Options{Client: controllertest.StoreOf(t, objects...)})
 		selected, err := previewer.Selected(t.Context(), helmOp, nil)
@@ -152,15 +158,18 @@ func TestPreviewOfLeavingClusters(t *testing.T) {
 		return got
 	}
 	matches := func(cluster *unstructured.Unstructured) bool { return cluster.GetLabels()["other"] == "" }
-	want := []string{"kept Differs Orphan", "lost Differs Uninstall", "new NotReady", "pinned Differs Uninstall"}
+	want := []string{"kept Differs Orphan", "lost Differs Uninstall", "new NotReady", "orphaned Differs Orphan",
+		"pinned Differs Uninstall"}
 	if got := previewed(matches); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := previewed(nil); !slices.Equal(got, []string{"new NotReady"}) {
 		t.Errorf("without others: got %q", got)
 	}
-	want = []string{"ending Failed", "free Failed", "other Differs Uninstall"}
-	if got := previewed(nil, "free", "ending", "other"); !slices.Equal(got, want) {
+	want = []string{"deleting Failed", "ending Failed", "free Failed", "moved Failed", "orphaned Differs Orphan",
+		"other Differs Uninstall", "other-shard Failed", "remote Failed"}
+	if got := previewed(nil, "free", "ending", "other", "deleting", "other-shard", "moved", "orphaned",
+		"remote"); !slices.Equal(got, want) {
 		t.Errorf("named Clusters: got %q, want %q", got, want)
 	}
 }
