@@ -243,6 +243,9 @@ func leave(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) Outcome {
 	switch {
 	case child == nil || child.DeletionTimestamp != nil:
 		return Outcome{State: StateFailed, Message: why + ", so it would install nothing in it"}
+	case hasLostAccess(helmOp, child):
+		return Outcome{State: StateFailed, Message: selection.DeniedError(helmOp, apiutil.ClusterKey(child)).Error() +
+			"; release " + rolloutstate.Identity(&child.Spec) + " stays in the cluster"}
 	case stays(helmOp, child):
 		return Outcome{State: StateDiffers, Action: ActionOrphan, Message: why + ": HelmOp would leave release " +
 			rolloutstate.Identity(&child.Spec) + " in the cluster, and no longer manage it"}
@@ -250,6 +253,14 @@ func leave(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) Outcome {
 		return Outcome{State: StateDiffers, Action: string(model.ActionUninstall), Message: why +
 			": HelmOp would uninstall release " + rolloutstate.Identity(&child.Spec)}
 	}
+}
+
+// hasLostAccess reports whether a HelmOp may no longer access the Cluster of a release, because the Cluster is in
+// another namespace. The manager then neither changes nor deletes the release. With clusterNamespaces, only the manager
+// knows the access.
+func hasLostAccess(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
+	key := apiutil.ClusterKey(child)
+	return key != clusterlink.Management && key.Namespace != helmOp.Namespace && helmOp.Spec.ClusterNamespaces == nil
 }
 
 // stays reports whether the release of a HelmOpRelease stays in its cluster when the manager deletes the HelmOpRelease.

@@ -18,6 +18,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -171,6 +172,37 @@ func TestPreviewOfLeavingClusters(t *testing.T) {
 	if got := previewed(nil, "free", "ending", "other", "deleting", "other-shard", "moved", "orphaned",
 		"remote"); !slices.Equal(got, want) {
 		t.Errorf("named Clusters: got %q, want %q", got, want)
+	}
+}
+
+// TestPreviewOfLostAccess previews a HelmOp without clusterNamespaces that has releases in Clusters of other
+// namespaces. The manager does not uninstall these releases.
+func TestPreviewOfLostAccess(t *testing.T) {
+	t.Parallel()
+	helmOp := controllertest.UpToDateHelmOp(t, "web", nil)
+	for name, test := range map[string]struct {
+		cluster    client.ObjectKey
+		namespaces *addonsv1.ClusterNamespaces
+		want       string
+	}{
+		"own namespace":     {client.ObjectKey{Namespace: "n", Name: "a"}, nil, "Differs Uninstall"},
+		"another namespace": {client.ObjectKey{Namespace: "o", Name: "a"}, nil, "Failed"},
+		"clusterNamespaces": {client.ObjectKey{Namespace: "o", Name: "a"}, &addonsv1.ClusterNamespaces{},
+			"Differs Uninstall"},
+		"management cluster": {clusterlink.Management, nil, "Differs Uninstall"},
+	} {
+		helmOp.Spec.ClusterNamespaces = test.namespaces
+		spec := &addonsv1.HelmOpReleaseSpec{ClusterRef: apiutil.ClusterRefOf("n", test.cluster),
+			Release: addonsv1.ReleaseIdentity{Namespace: "apps", Name: "web"}}
+		outcome := leave(helmOp, childOf(helmOp, test.cluster, spec))
+		if got := strings.TrimSpace(fmt.Sprintf("%s %s", outcome.State, outcome.Action)); got != test.want {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+		const message = "Cluster o/a is in another namespace, and spec.clusterNamespaces is not set; release apps/web " +
+			"stays in the cluster"
+		if test.want == "Failed" && outcome.Message != message {
+			t.Errorf("%s: %s", name, outcome.Message)
+		}
 	}
 }
 
