@@ -23,6 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -38,12 +39,7 @@ func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv
 	if err != nil {
 		return err
 	}
-	desired.ManagementCluster, desired.FormerManagementClusters = string(system.UID), nil
-	for uid := range strings.SplitSeq(release.Annotations[addonsv1.ManagementClusterAnnotation], ",") {
-		if uid = strings.TrimSpace(uid); uid != "" && uid != desired.ManagementCluster {
-			desired.FormerManagementClusters = append(desired.FormerManagementClusters, uid)
-		}
-	}
+	releasespec.NameManagementCluster(desired, release, string(system.UID))
 	return nil
 }
 

@@ -114,7 +114,7 @@ func (s *Subject) Past(seen Seen) model.Past {
 		Progressing:    isProgressing(s.Release),
 		Drifted:        seen.HasDrifted,
 		Restore:        seen.IsRestoreRequested,
-		WasOurs:        s.wasOurs(),
+		WasOurs:        s.WasOurs(),
 		Worked:         worked(s.Release),
 		RetryRequested: s.isRetryRequested(),
 		RetryAnnotated: s.NewRetryRequest() != "",
@@ -135,9 +135,9 @@ func worked(release *addonsv1.HelmOpRelease) bool {
 	})
 }
 
-// wasOurs reports whether the object of the caller had the release, and no retry is requested. The annotation shows
+// WasOurs reports whether the object of the caller had the release, and no retry is requested. The annotation shows
 // this too, because a status is lost in a move or a restore.
-func (s *Subject) wasOurs() bool {
+func (s *Subject) WasOurs() bool {
 	return (s.Release.Status.Release != nil || s.Release.Annotations[addonsv1.LostToAnnotation] != "") &&
 		s.NewRetryRequest() == ""
 }
@@ -149,7 +149,7 @@ func (s *Subject) NoteLoss(obs model.Observation) {
 	switch state := obs.State(s.Desired); {
 	case s.NewRetryRequest() != "":
 		delete(s.Release.Annotations, addonsv1.LostToAnnotation)
-	case state == model.StateForeign && s.wasOurs() && obs.Owner() != "":
+	case state == model.StateForeign && s.WasOurs() && obs.Owner() != "":
 		owner := obs.Owner()
 		if model.IsSameOwner(obs, s.Desired) {
 			owner = "management-cluster/" + obs.ManagementCluster()

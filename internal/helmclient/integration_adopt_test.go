@@ -178,7 +178,7 @@ func TestIntegrationAdoptUnchanged(t *testing.T) {
 			versions := b.versions()
 
 			policy := model.Policy{TakeOwnership: true, AdoptUnchangedOnly: true}
-			plan, err := b.client.Plan(t.Context(), b.target, desired, policy, b.options, chrt, values)
+			plan, err := b.client.Plan(t.Context(), b.target, desired, policy, model.Past{}, b.options, chrt, values)
 			if err != nil || plan.Action != model.ActionAdopt || len(plan.Changes)+len(plan.Hooks) != 0 {
 				t.Errorf("plan %+v, %v", plan, err)
 			}
@@ -281,7 +281,7 @@ func TestIntegrationAdoptChanged(t *testing.T) {
 
 			for policy, waits := range map[model.Policy]bool{{TakeOwnership: true, AdoptUnchangedOnly: true}: true,
 				{TakeOwnership: true}: false} {
-				plan, err := b.client.Plan(t.Context(), b.target, desired, policy, b.options, chrt, values)
+				plan, err := b.client.Plan(t.Context(), b.target, desired, policy, model.Past{}, b.options, chrt, values)
 				if err != nil || (plan.Action == model.ActionRefuse) != waits ||
 					strings.Contains(plan.Message, "AdoptionWouldChange") != waits {
 					t.Errorf("plan %+v, %v", plan, err)

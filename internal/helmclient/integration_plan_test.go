@@ -53,7 +53,7 @@ func (b *planBench) plan(chrt *chart.Chart, values map[string]any) model.Plan {
 		}))
 	}
 	b.cutter.Take()
-	plan, err := b.client.Plan(b.t.Context(), target, b.desired, b.policy, b.options, chrt, values)
+	plan, err := b.client.Plan(b.t.Context(), target, b.desired, b.policy, model.Past{}, b.options, chrt, values)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -286,13 +286,13 @@ func TestIntegrationPlanErrors(t *testing.T) {
 	b.createNamespace()
 	b.options.SecretValues = []any{"planted"}
 	chrt := helmtest.NewChart("1.0.0", map[string]string{"fail.yaml": `{{ fail (print "bad " .Values.password) }}`})
-	_, err := b.client.Plan(t.Context(), b.target, b.desired, b.policy, b.options, chrt,
+	_, err := b.client.Plan(t.Context(), b.target, b.desired, b.policy, model.Past{}, b.options, chrt,
 		map[string]any{"password": "planted"})
 	helmtest.WantError(t, err, helmerr.ErrChartFailed, false)
 	if strings.Contains(err.Error(), "planted") {
 		t.Error(err)
 	}
 	b.reconnect(0)
-	_, err = b.client.Plan(t.Context(), b.target, b.desired, b.policy, b.options, chrt, nil)
+	_, err = b.client.Plan(t.Context(), b.target, b.desired, b.policy, model.Past{}, b.options, chrt, nil)
 	helmtest.WantError(t, err, helmerr.ErrUnreachable, false)
 }

@@ -67,7 +67,8 @@ func TestIntegrationFailedUpgradeLeavesNoFields(t *testing.T) {
 	}
 
 	run.want("a3", helmtest.ChartWithCRDs("3.0.0", withNew(objects("1", ""), "3"), crdFile))
-	plan, err := b.client.Plan(t.Context(), b.target, run.desired, run.policy, run.options, run.chart, run.values)
+	plan, err := b.client.Plan(t.Context(), b.target, run.desired, run.policy, model.Past{}, run.options, run.chart,
+		run.values)
 	if err != nil || len(plan.Changes) != 3 || plan.Unchanged != len(crdFile) {
 		t.Errorf("plan %+v, %v", plan, err)
 	}
@@ -106,7 +107,8 @@ func TestIntegrationBrokenRevisionIsReverted(t *testing.T) {
 		t.Log(name)
 		run.failing(t, name, helmtest.NewChart("2.0.0", broken), model.ActionUpgrade)
 		run.want("after-"+name, good)
-		plan, err := b.client.Plan(t.Context(), b.target, run.desired, run.policy, run.options, run.chart, run.values)
+		plan, err := b.client.Plan(t.Context(), b.target, run.desired, run.policy, model.Past{}, run.options, run.chart,
+			run.values)
 		if err != nil || plan.Unchanged != len(good.Templates) {
 			t.Errorf("%s: plan %+v, %v", name, plan, err)
 		}

@@ -85,7 +85,8 @@ func TestIntegrationRollbackRefusesObjectsOfOthers(t *testing.T) {
 
 	run.past = model.Past{}
 	run.want("a3", helmtest.NewChart("3.0.0", with(own, "shared.yaml", helmtest.ConfigMap("shared-0", "3"))))
-	plan, err := b.client.Plan(t.Context(), b.target, run.desired, run.policy, run.options, run.chart, run.values)
+	plan, err := b.client.Plan(t.Context(), b.target, run.desired, run.policy, model.Past{}, run.options, run.chart,
+		run.values)
 	if err != nil || len(plan.Changes) != 1 || plan.Changes[0].Reason != model.ReasonOwnedByOther {
 		t.Errorf("plan %+v, %v", plan, err)
 	}

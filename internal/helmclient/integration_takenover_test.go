@@ -138,7 +138,8 @@ func TestIntegrationCRDMovesToFolder(t *testing.T) {
 			before := b.get(at).GetUID()
 
 			run.want("a2", inFolder)
-			plan, err := b.client.Plan(t.Context(), b.target, run.desired, run.policy, run.options, run.chart, run.values)
+			plan, err := b.client.Plan(t.Context(), b.target, run.desired, run.policy, model.Past{}, run.options, run.chart,
+				run.values)
 			deletes := func(change model.Change) bool { return change.Kind == model.ChangeDelete }
 			if err != nil || slices.ContainsFunc(plan.Changes, deletes) {
 				t.Errorf("plan %+v, %v", plan.Changes, err)

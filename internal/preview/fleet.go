@@ -21,6 +21,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -284,8 +285,7 @@ func (p *Previewer) outcome(ctx context.Context, release *Release, child *addons
 	case releasespec.IsDone(&release.HelmOpRelease.Spec, child):
 		return Outcome{State: StateSame, Action: string(model.ActionNone), Message: releasespec.InstalledOnce}, nil
 	case !isReplaced:
-		// The UID distinguishes the records of this object from the records of a lost object.
-		release.HelmOpRelease.UID = child.UID
+		release.keep(child)
 	}
 	plan, err := p.Plan(ctx, release)
 	if err != nil {
@@ -303,6 +303,22 @@ func (p *Previewer) outcome(ctx context.Context, release *Release, child *addons
 		outcome.State, outcome.Action = StateDiffers, ActionReplace
 	}
 	return outcome, err
+}
+
+// keep gives the desired release the metadata and the status of the existing object, so that the plan knows which
+// records belong to the object, and whether another HelmOp has taken over the release.
+func (r *Release) keep(child *addonsv1.HelmOpRelease) {
+	spec := r.HelmOpRelease.Spec
+	r.HelmOpRelease = child.DeepCopy()
+	r.HelmOpRelease.Spec = spec
+	apiutil.InheritLabels(r.HelmOpRelease.Labels, r.HelmOp)
+}
+
+// past returns the results of earlier attempts that influence a plan.
+func (r *Release) past() model.Past {
+	subject := attempts.Subject{Release: r.HelmOpRelease, HelmOp: r.HelmOp}
+	subject.InitRetryRequest()
+	return model.Past{WasOurs: subject.WasOurs()}
 }
 
 // replace turns the plan for a release into the plan for its replacement. A release with another name or namespace is

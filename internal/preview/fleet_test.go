@@ -8,7 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -202,6 +205,51 @@ func TestPreviewOfLostAccess(t *testing.T) {
 			"stays in the cluster"
 		if test.want == "Failed" && outcome.Message != message {
 			t.Errorf("%s: %s", name, outcome.Message)
+		}
+	}
+}
+
+// TestKeepsExistingObject expects that the plan for an existing HelmOpRelease knows which Helm records belong to it: by
+// its UID, its shard, and the management clusters from which it was moved. It also knows whether it lost the release.
+func TestKeepsExistingObject(t *testing.T) {
+	t.Parallel()
+	key, at := client.ObjectKey{Namespace: "n", Name: "a"}, metav1.NewTime(time.Unix(1e9, 0))
+	helmOp := controllertest.UpToDateHelmOp(t, "web",
+		func(h *addonsv1.HelmOp) { h.Labels = map[string]string{addonsv1.ShardLabel: "b"} })
+	spec := &addonsv1.HelmOpReleaseSpec{ClusterRef: apiutil.ClusterRefOf("n", key)}
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "here"}}
+	previewer := New(Options{Client: controllertest.StoreOf(t, system)})
+	for name, test := range map[string]struct {
+		change  func(*addonsv1.HelmOpRelease)
+		wasOurs bool
+	}{
+		"new object":    {func(*addonsv1.HelmOpRelease) {}, false},
+		"had a release": {func(r *addonsv1.HelmOpRelease) { r.Status.Release = &addonsv1.ReleaseObservation{} }, true},
+		"lost, and moved": {func(r *addonsv1.HelmOpRelease) {
+			r.Annotations[addonsv1.LostToAnnotation] = "n.other"
+			r.Annotations[addonsv1.RetryRequestedAtAnnotation] = "earlier"
+		}, true},
+		"retry requested": {func(r *addonsv1.HelmOpRelease) {
+			r.Status.Release = &addonsv1.ReleaseObservation{}
+			r.Annotations[addonsv1.RetryRequestedAtAnnotation] = "now"
+		}, false},
+	} {
+		child := childOf(helmOp, key, spec.DeepCopy())
+		child.UID, child.Spec.ValuesDigest, child.Status.ClusterRecreatedAt = "uid", "old", at
+		child.Labels[addonsv1.ShardLabel] = "a"
+		child.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: "here,there"}
+		test.change(child)
+		release := &Release{HelmOp: helmOp, HelmOpRelease: childOf(helmOp, key, spec)}
+		release.keep(child)
+		want := model.Desired{Owner: "n.web", UID: "uid", Shard: "b", ManagementCluster: "here",
+			FormerManagementClusters: []string{"there"}, ClusterRecreatedAt: at.Time}
+		got, _ := previewer.desired(t.Context(), release)
+		got.OptionsDigest, got.ArtifactDigest = "", ""
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if got := release.past().WasOurs; got != test.wasOurs {
+			t.Errorf("%s: WasOurs %t", name, got)
 		}
 	}
 }

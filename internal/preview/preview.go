@@ -232,10 +232,12 @@ func childOf(helmOp *addonsv1.HelmOp, key client.ObjectKey,
 	spec *addonsv1.HelmOpReleaseSpec,
 ) *addonsv1.HelmOpRelease {
 	owner := metav1.NewControllerRef(helmOp, addonsv1.GroupVersion.WithKind("HelmOp"))
+	labels := apiutil.ChildSelector(helmOp)
+	apiutil.InheritLabels(labels, helmOp)
 	return &addonsv1.HelmOpRelease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      apiutil.ChildName(helmOp.Name, apiutil.TitleOf(helmOp.Namespace, key)),
-			Namespace: helmOp.Namespace, Labels: apiutil.ChildSelector(helmOp), OwnerReferences: []metav1.OwnerReference{*owner},
+			Namespace: helmOp.Namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{*owner},
 		},
 		Spec: *spec,
 	}
@@ -315,7 +317,7 @@ func (p *Previewer) Plan(ctx context.Context, release *Release) (model.Plan, err
 	policy := releasespec.PolicyOf(&release.HelmOpRelease.Spec)
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
-	return p.Engine.Plan(ctx, target, desired, policy, options, chart, release.Values)
+	return p.Engine.Plan(ctx, target, desired, policy, release.past(), options, chart, release.Values)
 }
 
 // desired returns the desired state of a release, and its options.
@@ -324,7 +326,7 @@ func (p *Previewer) desired(ctx context.Context, release *Release) (model.Desire
 	options.PostRender, options.SecretValues = release.postRender, release.SecretValues
 	// The user may not be allowed to read the namespace. Then only the owner is compared, and not the management cluster.
 	if system, err := apiutil.SystemNamespace(ctx, p.Client); err == nil {
-		desired.ManagementCluster = string(system.UID)
+		releasespec.NameManagementCluster(&desired, release.HelmOpRelease, string(system.UID))
 	}
 	return desired, options
 }

@@ -6,6 +6,7 @@ package releasespec
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,6 +47,17 @@ func DesiredOf(release *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
 		PostRenderDigest:   release.Spec.PostRenderDigest,
 		Return:             isReturned(&release.Spec),
 	}, options
+}
+
+// NameManagementCluster sets the UID of the management cluster in the desired state of a release. It also sets the UIDs
+// of the management clusters from which the release was moved or restored.
+func NameManagementCluster(desired *model.Desired, release *addonsv1.HelmOpRelease, uid string) {
+	desired.ManagementCluster, desired.FormerManagementClusters = uid, nil
+	for former := range strings.SplitSeq(release.Annotations[addonsv1.ManagementClusterAnnotation], ",") {
+		if former = strings.TrimSpace(former); former != "" && former != uid {
+			desired.FormerManagementClusters = append(desired.FormerManagementClusters, former)
+		}
+	}
 }
 
 // isReturned reports whether the desired state of a release is an earlier state: its HelmOp abandoned a newer HelmOp

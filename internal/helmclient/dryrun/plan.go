@@ -28,20 +28,20 @@ import (
 
 // Plan returns the changes that Act would make in the cluster to reach the desired state. It renders the chart as
 // Render does, and sends the updates of the action as dry runs. The API server checks a dry run and does not store it.
-// Plan writes nothing, runs no hooks and does not wait. Retries, remediation and backoff have no influence on it. The
-// error is an [*helmerr.Error]. A change that the cluster would refuse is not an error.
+// Plan writes nothing, runs no hooks and does not wait. Retries, remediation and backoff have no influence on it: Plan
+// uses only WasOurs of past. The error is an [*helmerr.Error]. A change that the cluster would refuse is not an error.
 //
 // Plan sends one request for the records, and one for the record of an upgrade. It sends one request for each kind and
 // namespace with three objects or more, and one for each other object. It sends one more request for each object that
 // is new or changes.
 func (e *Engine) Plan(ctx context.Context, target model.Target, desired model.Desired, policy model.Policy,
-	options model.Options, chrt *chart.Chart, values map[string]any,
+	past model.Past, options model.Options, chrt *chart.Chart, values map[string]any,
 ) (model.Plan, error) {
 	observation, err := e.observe(ctx, target, desired.Namespace, desired.Name)
 	if err != nil {
 		return model.Plan{}, err
 	}
-	decision := plannedDecision(observation, desired, policy, time.Now())
+	decision := plannedDecision(observation, desired, policy, past, time.Now())
 	plan := model.Plan{Action: decision.Action, Message: decision.Message}
 	if !decision.Action.RendersChart() {
 		return plan, nil
@@ -76,14 +76,14 @@ const (
 
 // plannedDecision returns the decision to install or upgrade a release. Unlike decide.Next, it ignores earlier
 // failures, because a plan shows a single attempt.
-func plannedDecision(obs model.Observation, desired model.Desired, policy model.Policy,
+func plannedDecision(obs model.Observation, desired model.Desired, policy model.Policy, past model.Past,
 	now time.Time,
 ) decide.Decision {
 	newest, _ := obs.Newest()
 	d := decide.Decision{State: obs.State(desired), Action: model.ActionUpgrade, FromRevision: newest.Revision,
 		FromID: newest.ID, FromUID: newest.UID}
 	if d.State == model.StateForeign {
-		switch next := decide.Next(obs, desired, policy, model.Past{}, now); next.Action {
+		switch next := decide.Next(obs, desired, policy, model.Past{WasOurs: past.WasOurs}, now); next.Action {
 		case model.ActionRefuse:
 			return next
 		case model.ActionWait:
