@@ -325,38 +325,27 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	if err := r.nameManagementCluster(ctx, release, &desired); err != nil {
 		return ctrl.Result{}, err
 	}
-	observation, err, ok := r.observe(ctx, release, target, desired)
-	if !ok {
-		return ctrl.Result{}, nil
-	}
-	if err != nil {
-		return r.failed(ctx, scope, failures.Observing, err)
-	}
-	releasestatus.Reachable(release)
-	if end, err := r.orphanOfSameCluster(ctx, scope, observation); end != nil || err != nil {
-		return ptr.Deref(end, ctrl.Result{}), err
-	}
-	decision := r.decideUninstall(ctx, scope, observation, desired)
-	release.Status.State, release.Status.NextTryAt = string(decision.State), metav1.NewTime(decision.NextTryAt)
-	switch decision.Action {
-	case model.ActionUninstall:
-	case model.ActionWait:
-		report.SetNotReady(release, addonsv1.ReleasePendingReason, decision.Message)
-		return ctrl.Result{RequeueAfter: decision.RequeueAfter}, nil
-	default:
-		// The release does not exist, or has another owner.
-		ctrl.LoggerFrom(ctx).Info("Nothing to uninstall", "why", decision.Message)
-		return removeFinalizer(release), nil
-	}
 	attempt, err := apiutil.DigestOf(desired, attempts.VerbUninstall, options.Uninstall)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	subject := &attempts.Subject{Release: release, HelmOp: scope.helmOp}
-	if wait := attempts.RetryDelay(release, attempt, r.now()); wait > 0 &&
-		attempts.RetryRequest(release, scope.helmOp) == release.Status.LastRetryRequest {
-		release.Status.NextTryAt = r.tryAt(wait)
-		return ctrl.Result{RequeueAfter: wait}, nil
+	retryIn := attempts.RetryDelay(release, attempt, r.now())
+	if attempts.RetryRequest(release, scope.helmOp) != release.Status.LastRetryRequest {
+		retryIn = 0
+	}
+	if retryIn == 0 && !r.mayRead(ctx, scope, target, desired, &options.Uninstall) {
+		release.Status.NextTryAt = metav1.Time{}
+		releasestatus.UninstallWaitsForSlot(release)
+		return ctrl.Result{}, nil
+	}
+	decision, end, err := r.observeUninstall(ctx, scope, target, desired)
+	if end != nil || err != nil {
+		return ptr.Deref(end, ctrl.Result{}), err
+	}
+	if retryIn > 0 {
+		release.Status.NextTryAt = r.tryAt(retryIn)
+		return ctrl.Result{RequeueAfter: retryIn}, nil
 	}
 	done, wait := r.uninstallSlot(scope, &options.Uninstall, target.Key, desired.Owner)
 	if done == nil {
@@ -384,6 +373,40 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	r.event(scope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, attempts.VerbUninstall,
 		fmt.Sprintf("Uninstalled release %s from Cluster %s", describe(release), apiutil.ClusterTitle(release)))
 	return removeFinalizer(release), nil
+}
+
+// observeUninstall reads the records of a release under deletion. It returns an end of the pass if the release must not
+// be uninstalled now.
+func (r *Reconciler) observeUninstall(ctx context.Context, scope *releaseScope, target model.Target,
+	desired model.Desired,
+) (decision decide.Decision, end *ctrl.Result, err error) {
+	release := scope.release
+	observation, err, ok := r.observe(ctx, release, target, desired)
+	if !ok {
+		return decision, after(0), nil
+	}
+	if err != nil {
+		result, err := r.failed(ctx, scope, failures.Observing, err)
+		return decision, &result, err
+	}
+	releasestatus.Reachable(release)
+	if end, err := r.orphanOfSameCluster(ctx, scope, observation); end != nil || err != nil {
+		return decision, end, err
+	}
+	decision = r.decideUninstall(ctx, scope, observation, desired)
+	release.Status.State, release.Status.NextTryAt = string(decision.State), metav1.NewTime(decision.NextTryAt)
+	switch decision.Action {
+	case model.ActionUninstall:
+		return decision, nil, nil
+	case model.ActionWait:
+		report.SetNotReady(release, addonsv1.ReleasePendingReason, decision.Message)
+		return decision, after(decision.RequeueAfter), nil
+	default:
+		// The release does not exist, or has another owner.
+		ctrl.LoggerFrom(ctx).Info("Nothing to uninstall", "why", decision.Message)
+		result := removeFinalizer(release)
+		return decision, &result, nil
+	}
 }
 
 // admitLoss returns the function that permits or refuses an action that would delete objects. It is for the management

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -18,10 +19,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
@@ -318,9 +321,8 @@ func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.Uninstall
 	if scope.cluster != nil {
 		clusterlife.BeforeDeletion(options, scope.cluster, scope.release, r.now())
 	}
-	claim := slots.Claim{Release: client.ObjectKeyFromObject(scope.release), Cluster: cluster, HelmOp: helmOp}
+	claim := uninstallClaim(scope, options, cluster, helmOp)
 	if options.Wait {
-		claim.Uninstalling = true
 		if done, ok := r.slots.Acquire(claim); ok {
 			return done, 0
 		}
@@ -335,6 +337,45 @@ func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.Uninstall
 	}
 	done, _ = r.slots.Acquire(claim)
 	return done, 0
+}
+
+// uninstallClaim returns the claim of an uninstallation for a slot.
+func uninstallClaim(scope *releaseScope, options *model.UninstallOptions, cluster, helmOp string) slots.Claim {
+	return slots.Claim{Release: client.ObjectKeyFromObject(scope.release), Cluster: cluster, HelmOp: helmOp,
+		Uninstalling: options.Wait}
+}
+
+// mayRead reports whether an uninstallation that is due may read the records of its release in this pass. If the result
+// is false, the read waits for a slot. The read uses the slot before the uninstallation does, see uninstallSlot.
+func (r *Reconciler) mayRead(ctx context.Context, scope *releaseScope, target model.Target, desired model.Desired,
+	options *model.UninstallOptions,
+) bool {
+	cluster := apiutil.ClusterKey(scope.release)
+	return !readsWithSlot(scope, r.clusters.State(cluster), apiutil.ChildrenOfCluster(ctx, r.client, cluster)) ||
+		r.reads.IsUnderWay(recordreads.KeyOf(scope.release, target, desired)) ||
+		r.slots.Request(uninstallClaim(scope, options, target.Key, desired.Owner))
+}
+
+// readsWithSlot reports whether an uninstallation needs a slot before it reads the records. It needs none if something
+// else may follow the read: the release may not be installed any more, or may have another owner. The API server must
+// have answered the last read, because a release keeps its slot until the read ends. While the deletion of the Cluster
+// is held, uninstallSlot alone decides which slot is necessary.
+func readsWithSlot(scope *releaseScope, link clusterlink.State, siblings []addonsv1.HelmOpRelease) bool {
+	release := scope.release
+	if link.Unresponsive || !conditions.IsTrue(release, addonsv1.ClusterReachableCondition) ||
+		release.Status.Release == nil || scope.isClusterDeleting() {
+		return false
+	}
+	switch model.State(release.Status.State) {
+	case model.StateAbsent, model.StateForeign, model.StatePending, model.StateUninstalled:
+		return false
+	}
+	for i := range siblings {
+		if siblings[i].UID != release.UID && siblings[i].Spec.Release == release.Spec.Release {
+			return false // The other HelmOpRelease adopts the release, or has adopted it.
+		}
+	}
+	return true
 }
 
 // isAdmittedByOwner reports whether a release under deletion may be uninstalled although its HelmOp does not exist. The

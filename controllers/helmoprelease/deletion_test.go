@@ -259,7 +259,7 @@ func TestWaitingUninstallationHasATime(t *testing.T) {
 	desired, _ := releasespec.DesiredOf(b.Release)
 	r.now, r.reads = func() time.Time { return controllertest.Noon }, recordreads.New(1,
 		clusterlink.New(clusterlink.Options{}))
-	r.slots = newActionSlots(1, 0, &async.Waker{})
+	r.slots, r.clusters = newActionSlots(1, 0, &async.Waker{}), linkMadeMeanwhile{}
 	r.engine = &observedRecords{records: []model.Record{{Revision: 3, LabelledRevision: 3, Status: "pending-upgrade",
 		Owner: desired.Owner, UID: "uid-2", Deadline: deadline, ChangedAt: controllertest.Noon}}}
 	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -19,6 +21,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 )
 
 // oneDeployment is a Deployment with a value.
@@ -152,5 +155,62 @@ func TestLaterReleaseBeginsNoWatch(t *testing.T) {
 				t.Errorf("watches of %v, want %s", got, want)
 			}
 		})
+	}
+}
+
+// heldUninstallation is a hook of an uninstallation that ends when the test deletes the Job.
+const heldUninstallation = `apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ .Release.Name }}
+  annotations: {helm.sh/hook: pre-delete}
+spec:
+  template:
+    spec: {restartPolicy: Never, containers: [{name: a, image: a}]}
+`
+
+// TestRequestsOfAWaitingUninstallation counts the requests of an uninstallation that waits for a slot, because two
+// uninstallations have all slots of the HelmOp.
+func TestRequestsOfAWaitingUninstallation(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.unselect()
+	holding := f.artifact("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap,
+		"hook.yaml": heldUninstallation})
+	install := func(name string, artifact addonsv1.ResolvedArtifact) *addonsv1.HelmOpRelease {
+		f.Helper()
+		release := f.release(artifact, func(r *addonsv1.HelmOpRelease) { r.Name, r.Spec.Release.Name = name, name })
+		f.ready(release, 1)
+		return release
+	}
+	first, second := install("first-held", holding), install("second-held", holding)
+	waiting := install("waiting", f.artifact("2.0.0", helmtest.TwoConfigMaps()))
+	f.must(f.Delete(t.Context(), first))
+	f.must(f.Delete(t.Context(), second))
+	f.Eventually(func() int { return shared.requests.in(f.namespace)["WATCH jobs"] }).Should(gomega.Equal(2))
+
+	before := shared.requests.in(f.namespace)
+	f.must(f.Delete(t.Context(), waiting))
+	f.eventually(waiting, func(g gomega.Gomega) {
+		g.Expect(conditions.GetMessage(waiting, addonsv1.ReadyCondition)).To(gomega.ContainSubstring("waits for a slot"))
+	})
+	if got := shared.requests.in(f.namespace); !maps.Equal(got, before) {
+		t.Errorf("without a slot: the requests so far are %v, want %v", got, before)
+	}
+	f.must(f.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(f.namespace),
+		client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	for _, release := range []*addonsv1.HelmOpRelease{first, second, waiting} {
+		f.gone(release)
+	}
+	sent := shared.requests.in(f.namespace)
+	maps.DeleteFunc(sent, func(request string, count int) bool { return count == before[request] })
+	for request := range sent {
+		sent[request] -= before[request]
+	}
+	// Each uninstallation deletes its objects and its record. Only the last one also begins: it reads the records, marks
+	// the release and reads the records again.
+	if want := map[string]int{"LIST secrets": 2, "GET secrets": 1, "PUT secrets": 1, "DELETE secrets": 3,
+		"DELETE configmaps": 4}; !maps.Equal(sent, want) {
+		t.Errorf("from the first slot: the requests are %v, want %v", sent, want)
 	}
 }

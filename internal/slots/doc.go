@@ -23,6 +23,7 @@
 //
 // # What callers must do
 //
-// Callers must call [Slots.Settle] at the end of each pass over a release. If the pass did not request a slot and did
-// not call [Slots.Keep], Settle removes the release from the queue and frees its granted slot.
+// Callers must call [Slots.Settle] at the end of each pass over a release. Settle frees a granted slot that the pass
+// did not use, unless the pass called [Slots.Keep]. If the pass did not request a slot and did not call Keep, Settle
+// also removes the release from the queue.
 package slots

@@ -20,8 +20,9 @@ type world struct {
 	slots   *Slots
 	workers int
 
-	open    map[types.NamespacedName]Claim
-	running map[types.NamespacedName]func()
+	open map[types.NamespacedName]Claim
+	// holders are the releases with a slot. The value ends the action; it is nil for a slow read before the action.
+	holders map[types.NamespacedName]func()
 	woken   []types.NamespacedName
 }
 
@@ -30,7 +31,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	random := rand.New(rand.NewPCG(seed, 0))
 	w := &world{
 		T: t, random: random, workers: 1 + random.IntN(40),
-		open: map[types.NamespacedName]Claim{}, running: map[types.NamespacedName]func(){},
+		open: map[types.NamespacedName]Claim{}, holders: map[types.NamespacedName]func(){},
 	}
 	w.slots = New(Options{
 		Workers: w.workers, PerCluster: 1 + random.IntN(5),
@@ -48,26 +49,69 @@ func (w *world) anyClaim(number int) Claim {
 	return claim
 }
 
+// pass makes a pass over a release, and over the releases that get its slot if it does not need a slot any more. Some
+// passes request the slot before they read the records.
 func (w *world) pass(claim Claim) {
-	done, ok := w.slots.Acquire(claim)
+	w.Helper()
+	if w.random.IntN(2) == 0 || w.read(claim) {
+		w.begin(claim)
+	}
 	w.slots.Settle(claim.Release)
-	if ok {
-		w.running[claim.Release] = done
+	w.passWoken()
+}
+
+// read requests a slot and reads the records. It reports whether the pass begins the action.
+func (w *world) read(claim Claim) bool {
+	if !w.slots.Request(claim) {
+		return false
+	}
+	switch w.random.IntN(4) {
+	case 0: // The read is slow.
+		w.slots.Keep(claim.Release)
+		w.holders[claim.Release] = nil
+		return false
+	case 1: // There is nothing to do.
+		delete(w.open, claim.Release)
+		return false
+	default:
+		return true
 	}
 }
 
-// endOne ends one running action, and makes passes over the releases that were woken.
+// begin begins the action of a release if the release gets a slot.
+func (w *world) begin(claim Claim) {
+	if done, ok := w.slots.Acquire(claim); ok {
+		w.holders[claim.Release] = done
+	}
+}
+
+// endOne ends one running action or slow read, and makes passes over the releases that were woken.
 func (w *world) endOne() {
-	releases := make([]types.NamespacedName, 0, len(w.running))
-	for release := range w.running {
+	w.Helper()
+	releases := make([]types.NamespacedName, 0, len(w.holders))
+	for release := range w.holders {
 		releases = append(releases, release)
 	}
 	slices.SortFunc(releases, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	release := releases[w.random.IntN(len(releases))]
-	done := w.running[release]
-	delete(w.running, release)
+	done := w.holders[release]
+	delete(w.holders, release)
+	if done == nil {
+		w.begin(w.open[release])
+		w.slots.Settle(release)
+		if w.holders[release] == nil {
+			w.Fatalf("%s lost its slot during its read", release)
+		}
+		return
+	}
 	delete(w.open, release)
 	done()
+	w.passWoken()
+}
+
+// passWoken makes passes over the releases that were woken.
+func (w *world) passWoken() {
+	w.Helper()
 	for len(w.woken) > 0 {
 		release := w.woken[0]
 		w.woken = w.woken[1:]
@@ -77,18 +121,19 @@ func (w *world) endOne() {
 			continue
 		}
 		w.pass(w.open[release])
-		if w.running[release] == nil {
+		if w.slots.IsWaiting(release) {
 			w.Fatalf("%s was woken and has no slot", release)
 		}
 	}
 }
 
-// check compares the slots with the running actions. No limit may be exceeded, and no free slot may be idle if a waiter
-// may have it.
+// check compares the slots with their holders. No limit may be exceeded, and no free slot may be idle if a waiter may
+// have it.
 func (w *world) check() {
+	w.Helper()
 	total, uninstallations := 0, map[string]int{}
 	namespaces, helmOps, clusters := map[string]int{}, map[types.NamespacedName]int{}, map[string]int{}
-	for release := range w.running {
+	for release := range w.holders {
 		claim := w.open[release]
 		total++
 		namespaces[release.Namespace]++
@@ -164,13 +209,13 @@ func TestEveryReleaseGetsASlot(t *testing.T) {
 				claim := w.anyClaim(number)
 				w.open[claim.Release] = claim
 				w.pass(claim)
-				if len(w.running) > 0 && w.random.IntN(3) == 0 {
+				if len(w.holders) > 0 && w.random.IntN(3) == 0 {
 					w.endOne()
 				}
 				w.check()
 			}
 			for len(w.open) > 0 {
-				if len(w.running) == 0 {
+				if len(w.holders) == 0 {
 					t.Fatalf("%d releases wait without a holder", len(w.open))
 				}
 				w.endOne()

@@ -137,6 +137,14 @@ func (r *reference) leave(w *waiter) {
 }
 
 func (r *reference) acquire(claim Claim) bool {
+	ok := r.request(claim)
+	if ok {
+		r.remove(r.find(claim.Release))
+	}
+	return ok
+}
+
+func (r *reference) request(claim Claim) bool {
 	w := r.find(claim.Release)
 	if w != nil && w.Claim != claim {
 		r.leave(w)
@@ -144,18 +152,20 @@ func (r *reference) acquire(claim Claim) bool {
 	}
 	switch {
 	case w != nil && w.granted:
-		r.remove(w)
 		return true
 	case w != nil:
 		w.asked = true
 		return false
-	case r.fits(&claim):
-		r.take(&claim)
-		return true
 	}
-	r.enqueued++
-	r.waiters = append(r.waiters, &waiter{Claim: claim, number: r.enqueued, asked: true})
-	return false
+	w = &waiter{Claim: claim}
+	if w.granted = r.fits(&claim); w.granted {
+		r.take(&claim)
+	} else {
+		r.enqueued++
+		w.number, w.asked = r.enqueued, true
+	}
+	r.waiters = append(r.waiters, w)
+	return w.granted
 }
 
 func (r *reference) settle(release types.NamespacedName) {
@@ -227,6 +237,12 @@ func (p *pair) step(random *rand.Rand) {
 		if operation == 2 {
 			p.change(random, i)
 			claim = p.claims[i]
+		}
+		if random.IntN(3) == 0 {
+			if got, want := p.slots.Request(claim), p.reference.request(claim); got != want {
+				p.Fatalf("%+v has a slot: %t, want %t", claim, got, want)
+			}
+			return
 		}
 		done, ok := p.slots.Acquire(claim)
 		if want := p.reference.acquire(claim); ok != want {

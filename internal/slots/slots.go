@@ -155,29 +155,25 @@ func (s *Slots) Acquire(claim Claim) (done func(), ok bool) {
 	s.mu.Lock()
 	defer s.unlock()
 	defer s.count()
-	w := s.waiters[claim.Release]
-	if w != nil && w.Claim != claim {
-		s.leave(w)
-		w = nil
-	}
-	switch {
-	case w != nil && w.granted:
-		delete(s.waiters, claim.Release)
-	case w != nil:
-		w.asked = true
+	if !s.grant(claim) {
 		return nil, false
-	case !s.fits(&claim):
-		s.enqueue(claim)
-		return nil, false
-	default:
-		s.take(&claim)
 	}
+	delete(s.waiters, claim.Release)
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.unlock()
 		s.giveBack(&claim)
 		s.count()
 	}), true
+}
+
+// Request does the same as Acquire, but the release does not use the slot yet: a later Acquire with the same claim uses
+// it. Settle frees it if the pass calls neither Acquire nor Keep. Request reports whether the release has a slot.
+func (s *Slots) Request(claim Claim) bool {
+	s.mu.Lock()
+	defer s.unlock()
+	defer s.count()
+	return s.grant(claim)
 }
 
 // Settle ends a pass over a release. If the pass did not request a slot, Settle removes the release from the queue.
@@ -227,7 +223,29 @@ func (s *Slots) Waiting() int {
 	return s.waiting
 }
 
-// fits reports whether there is a slot for a claim. Callers of fits and of all functions below must hold mu.
+// grant reports whether a release has a granted slot, or gets one now. Otherwise, it adds the release to the queue.
+// Callers of grant and of all functions below must hold mu.
+func (s *Slots) grant(claim Claim) bool {
+	w := s.waiters[claim.Release]
+	if w != nil && w.Claim != claim {
+		s.leave(w)
+		w = nil
+	}
+	switch {
+	case w == nil && s.fits(&claim):
+		s.take(&claim)
+		s.waiters[claim.Release] = &waiter{Claim: claim, granted: true}
+		return true
+	case w == nil:
+		s.enqueue(claim)
+		return false
+	case !w.granted:
+		w.asked = true
+	}
+	return w.granted
+}
+
+// fits reports whether there is a slot for a claim.
 func (s *Slots) fits(claim *Claim) bool {
 	return s.admits(claim.group()) && s.clusters[claim.Cluster] < s.perCluster
 }

@@ -234,6 +234,40 @@ func TestNamespacesAlternateInACluster(t *testing.T) {
 	b.wantWoken("w0")
 }
 
+// TestRequestedSlotIsKept checks that a release keeps a requested slot for its read and its action, and that other
+// releases get a requested slot that the release does not use.
+func TestRequestedSlotIsKept(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, 1)
+	first, second := claimFor("first", "c", "h"), claimFor("second", "c", "h")
+	request := func(claim Claim, isSlow bool, want bool) {
+		t.Helper()
+		if got := b.slots.Request(claim); got != want {
+			t.Fatalf("%s has a slot: %t, want %t", claim.Release, got, want)
+		}
+		if isSlow {
+			b.slots.Keep(claim.Release)
+		}
+		b.slots.Settle(claim.Release)
+	}
+	request(first, true, true)
+	request(second, false, false)
+	request(first, true, true) // An event starts another pass during the read.
+	b.wantWoken()
+	b.want(first, true)
+	b.end("first")
+	b.wantWoken("second")
+	request(first, false, false)
+	request(second, false, true) // The read shows that there is nothing to do.
+	b.wantWoken("first")
+	first.Uninstalling = true
+	request(first, true, true)
+	b.want(first, true)
+	b.end("first")
+	b.wantWoken()
+	b.wantEmpty()
+}
+
 // TestSomeWorkersGetNoSlot checks that actions never take all workers, even if there are few. Hooks can delay an action
 // for minutes.
 func TestSomeWorkersGetNoSlot(t *testing.T) {
