@@ -98,6 +98,7 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	defer stopWaiting()
 	open := func(_ context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer,
 	) (*session.Session, error) {
+		target.AnyKinds = decision.Action == model.ActionUninstall
 		return c.open(within(), target, desired, logs)
 	}
 	inSession := func(use func(*session.Session) error) error {

@@ -424,13 +424,7 @@ func TestIntegrationDeletesObjectInServedVersion(t *testing.T) {
 			if b.get(widget) == nil {
 				t.Fatal("there is no widget")
 			}
-			patch := []byte(`[{"op":"replace","path":"/spec/versions/0/served","value":false}]`)
-			if err := b.kube.Discovery().RESTClient().Patch(types.JSONPatchType).AbsPath(crds.Path + "/widgets." +
-				group).Body(patch).Do(t.Context()).Error(); err != nil {
-				t.Fatal(err)
-			}
-			b.eventually("the version being gone",
-				func(context.Context) (bool, error) { return b.get("/apis/"+group+"/v1") == nil, nil })
+			b.stopServingV1(group)
 			if action == "upgrade" {
 				run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 				run.mustSettle(t)
@@ -442,6 +436,28 @@ func TestIntegrationDeletesObjectInServedVersion(t *testing.T) {
 			}
 		})
 	}
+}
+
+// stopServingV1 makes the cluster no longer serve the first version of Widget, v1, and waits until discovery shows it.
+func (b *bench) stopServingV1(group string) {
+	b.t.Helper()
+	patch := []byte(`[{"op":"replace","path":"/spec/versions/0/served","value":false}]`)
+	if err := b.kube.Discovery().RESTClient().Patch(types.JSONPatchType).AbsPath(crds.Path + "/widgets." +
+		group).Body(patch).Do(b.t.Context()).Error(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.eventually("the version being gone", func(context.Context) (bool, error) {
+		groups, err := b.kube.Discovery().ServerGroups()
+		if err != nil {
+			return false, err
+		}
+		isListed := slices.ContainsFunc(groups.Groups, func(listed metav1.APIGroup) bool {
+			return slices.ContainsFunc(listed.Versions, func(version metav1.GroupVersionForDiscovery) bool {
+				return version.GroupVersion == group+"/v1"
+			})
+		})
+		return !isListed && b.get("/apis/"+group+"/v1") == nil, nil
+	})
 }
 
 // TestIntegrationUnresponsiveAPIService checks that objects of an API service that does not respond do not count as

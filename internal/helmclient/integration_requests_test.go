@@ -150,6 +150,8 @@ func TestIntegrationBudgetOfRequests(t *testing.T) {
 	second.desired.Name = "second"
 	step("second installation in a namespace", second, secondInstallBudget)
 	b.watched(run, watches...)
+	// An uninstallation uses the known kinds, however old they are.
+	b.ageKinds(2 * time.Minute)
 	step("uninstallation", run, uninstallBudget)
 
 	b.reconnect(-1)

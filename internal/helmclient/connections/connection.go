@@ -241,9 +241,10 @@ func (c *Connection) actionReads(ctx context.Context) *readCache {
 	return newReadCache(&helmerr.Refusals{Base: bounded}, c.root, c.Namespaces, c.Kinds.Now)
 }
 
-// Capabilities returns the version and the kinds that the cluster serves. The result is not older than kindsTTL.
-func (c *cluster) Capabilities(log action.DebugLog) (*chartutil.Capabilities, error) {
-	known, err := c.Kinds.current()
+// Capabilities returns the version and the kinds that the cluster serves. The result is not older than kindsTTL, except
+// with anyAge.
+func (c *cluster) Capabilities(anyAge bool, log action.DebugLog) (*chartutil.Capabilities, error) {
+	known, err := c.Kinds.current(anyAge)
 	if err != nil {
 		return nil, err
 	}

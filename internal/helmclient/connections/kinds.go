@@ -28,10 +28,10 @@ import (
 )
 
 const (
-	// kindsTTL is the maximum age of the kinds that a new action uses. It is long enough for several charts that are
-	// installed one after the other in a new cluster. HelmOp finds kinds that it adds to the cluster itself at once, and
-	// also the kinds of objects in a manifest. But a template that only tests whether a kind exists may miss, for up to
-	// this time, a kind that another process added.
+	// kindsTTL is the maximum age of the kinds that a new action uses, except for most uninstallations. It is long enough
+	// for several charts that are installed one after the other in a new cluster. HelmOp finds kinds that it adds to the
+	// cluster itself at once, and also the kinds of objects in a manifest. But a template that only tests whether a kind
+	// exists may miss, for up to this time, a kind that another process added.
 	kindsTTL = time.Minute
 	// UnknownKindInterval is the minimum time between two discoveries because of an unknown kind. A chart may have many
 	// objects of kinds that the cluster does not serve.
@@ -132,13 +132,15 @@ func (k *Kinds) drop() {
 	k.library.kept.remove(k)
 }
 
-// current returns the known kinds for a new action. They are not older than kindsTTL.
-func (k *Kinds) current() (*knownKinds, error) {
+// current returns the known kinds for a new action. They are not older than kindsTTL, except with anyAge. HelmOp itself
+// has not changed them since their discovery.
+func (k *Kinds) current(anyAge bool) (*knownKinds, error) {
 	k.Mu.Lock()
 	expired, invalid := k.expired, k.Invalid
 	k.Mu.Unlock()
 	return k.get(func(known *knownKinds) bool {
-		return known.expired >= expired && known.invalid >= invalid && k.Now().Sub(known.discoveredAt) < kindsTTL
+		return known.expired >= expired && known.invalid >= invalid &&
+			(anyAge || k.Now().Sub(known.discoveredAt) < kindsTTL)
 	})
 }
 

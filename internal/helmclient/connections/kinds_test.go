@@ -57,7 +57,7 @@ func TestKindsConcurrentCallersShareDiscovery(t *testing.T) {
 	learn := func(i int) {
 		group.Go(func() {
 			if i%2 == 0 {
-				_, errs[i] = kept.Capabilities(func(string, ...any) {})
+				_, errs[i] = kept.Capabilities(false, func(string, ...any) {})
 				return
 			}
 			_, errs[i] = kept.Kinds.Mapper().RESTMapping(schema.GroupKind{Kind: "Pod"})
@@ -169,7 +169,7 @@ func (b *kindsBench) wait(d time.Duration) {
 
 func (b *kindsBench) current() *knownKinds {
 	b.t.Helper()
-	known, err := b.kinds.current()
+	known, err := b.kinds.current(false)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -260,6 +260,9 @@ func TestIntegrationKindsTTL(t *testing.T) {
 	}
 	b.cutter.Take()
 	b.wait(kindsTTL + time.Second)
+	if known, err := b.kinds.current(true); err != nil || known != second || len(b.cutter.Take()) != 0 {
+		t.Errorf("discovery for an action that may use old kinds: %v", err)
+	}
 	third := b.current()
 	requests := b.cutter.Take()
 	same := third.tag != "" && third.tag == second.tag
@@ -311,7 +314,12 @@ func TestIntegrationOwnKindChangeExpiresKinds(t *testing.T) {
 	if known, err := b.kinds.lookup(); err != nil || known != first {
 		t.Error("lookups run discovery, too", err)
 	}
-	if b.current() == first {
+	second, err := b.kinds.current(true)
+	if err != nil || second == first {
+		t.Errorf("the next action does not run discovery, although it may use old kinds: %v", err)
+	}
+	b.kinds.expire()
+	if b.current() == second {
 		t.Error("the next action does not run discovery")
 	}
 	discovery := b.kinds.discovery()

@@ -29,7 +29,7 @@ func TestKeptKindsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(kept.close)
-		if _, err := kept.Kinds.current(); err != nil {
+		if _, err := kept.Kinds.current(false); err != nil {
 			t.Fatal(err)
 		}
 		return kept

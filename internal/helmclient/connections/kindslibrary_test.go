@@ -92,7 +92,7 @@ func TestKindsLibrarySharesEqualResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(kept.close)
-		known, err := kept.Kinds.current()
+		known, err := kept.Kinds.current(false)
 		if err != nil {
 			t.Fatal(err)
 		}

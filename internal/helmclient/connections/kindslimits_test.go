@@ -98,7 +98,7 @@ func TestDiscoveryIsLimited(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(kept.close)
-			_, err = kept.Kinds.current()
+			_, err = kept.Kinds.current(false)
 			if tc.want == "" {
 				if err == nil {
 					_, err = kept.Kinds.Mapper().RESTMapping(schema.GroupKind{Group: "g0", Kind: "A4999"})

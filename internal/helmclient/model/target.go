@@ -26,6 +26,9 @@ type Target struct {
 	// Storage is where the payloads of the release's records are stored. Storage is not part of the identity of the
 	// cluster.
 	Storage Storage
+	// AnyKinds makes an action begin with kinds of the cluster that may have been discovered long ago. AnyKinds is not
+	// part of the identity of the cluster.
+	AnyKinds bool
 }
 
 // Access gives access to a cluster for requests outside of Helm. These requests share the connections, the rate limit

@@ -105,7 +105,7 @@ func NewOpener(pool *connections.Pool, renderer *rendering.Renderer, parsed *crd
 			return nil, err
 		}
 		conn.RetainKinds()
-		capabilities, err := conn.Capabilities(logs.Printf)
+		capabilities, err := conn.Capabilities(target.AnyKinds, logs.Printf)
 		if err != nil {
 			return nil, err
 		}

@@ -86,7 +86,7 @@ func (s *verb) prepareStorage() error {
 func (s *verb) rediscover() (*chartutil.Capabilities, error) {
 	conn := s.Cluster.Clients.Conn
 	conn.Kinds.Invalidate()
-	capabilities, err := conn.Capabilities(s.Logs.Printf)
+	capabilities, err := conn.Capabilities(false, s.Logs.Printf)
 	if err != nil {
 		return nil, err
 	}

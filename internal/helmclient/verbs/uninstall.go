@@ -44,6 +44,9 @@ func (s *verb) uninstall() error {
 	if err := s.expectManifests(); err != nil {
 		return err
 	}
+	if err := s.renewKinds(); err != nil {
+		return err
+	}
 	unmark, err := s.markUninstalling()
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
@@ -110,6 +113,29 @@ func (s *verb) expectManifests() error {
 		total = total.Plus(weight)
 	}
 	return s.Memory.Render(total)
+}
+
+// renewKinds runs discovery if the known kinds are outdated and the uninstallation does more than to delete the objects
+// of the newest revision. Only this deletion detects that the cluster no longer serves the version of an object. For
+// hooks, for a wait and for the objects of other revisions, such an object would count as missing.
+func (s *verb) renewKinds() error {
+	if s.Cluster == nil {
+		return nil
+	}
+	last, err := s.Config.Releases.Last(s.Desired.Name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	behind := s.Cluster.Leftovers
+	if !hasHook(last, release.HookPreDelete) && !hasHook(last, release.HookPostDelete) && !s.Options.Uninstall.Wait &&
+		(behind == nil || len(behind.Revisions) == 0) {
+		return nil
+	}
+	_, err = s.Cluster.Clients.Conn.Capabilities(false, s.Logs.Printf)
+	return err
 }
 
 // markUninstalling marks the newest revision as uninstalling, before any deletion or hook. It returns an error if the
