@@ -136,6 +136,12 @@ func (s *stream) awaitLocked(t target) {
 	s.awaited[t] = struct{}{}
 }
 
+// isAwaitedLocked reports whether the first event of an object is still awaited.
+func (s *stream) isAwaitedLocked(t target) bool {
+	_, isAwaited := s.awaited[t]
+	return isAwaited && !t.release.objects[t.index].known
+}
+
 // endWait restarts the stream if one of the awaited objects is still unknown.
 func (s *stream) endWait(run int) {
 	s.link.watcher.mu.Lock()

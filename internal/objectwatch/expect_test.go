@@ -118,6 +118,15 @@ func (b *expectBench) expect() (end func()) {
 	return b.watcher.Expect(key("two"), b.conn, Expectation{Namespace: "ns", Name: "two", Drift: true})
 }
 
+// replace completes a list without objects. The pause before the list of an expired watch is random: it can be shorter
+// than rejoinTime.
+func (b *expectBench) replace() {
+	s := slices.Collect(maps.Values(b.watcher.links[""][""].streams))[0]
+	(&feed{stream: s, run: s.run, latest: listID{run: s.run, number: s.list.number + 1}, received: newReceived()}).
+		replace("9")
+	synctest.Wait()
+}
+
 // check checks whether release two is known at once, and how. It must be known after the time for which a stream waits
 // before it restarts. It also checks the number of watches, which do not end within this time.
 func (b *expectBench) check(isKnown bool, watches int, version int64) {
@@ -271,6 +280,17 @@ func TestExpectedObjectsNeedNoList(t *testing.T) {
 			<-time.After(maxPause)
 			b.follow("two", newConfig)
 		}, false, 3, 0},
+		"the next list, while the event is awaited, does not have the object": {[]eventList{all}, func(b *expectBench) {
+			defer b.expect()()
+			b.follow("two", newConfig)
+			b.replace()
+		}, false, 2, 0},
+		"the next list, soon after the event, does not have the object any more": {[]eventList{all}, func(b *expectBench) {
+			defer b.expect()()
+			b.follow("two", newConfig)
+			b.server.send(created)
+			b.replace()
+		}, true, 1, 0},
 		"only a list that fails has the object": {
 			[]eventList{all, {events: ofOne + created, breaks: true}, all},
 			func(b *expectBench) {

@@ -111,13 +111,12 @@ func (f *feed) replace(version string) {
 	f.stream.clearFailureLocked()
 	for key, targets := range f.stream.followers {
 		for _, t := range targets {
-			_, isAwaited := f.stream.awaited[t]
 			switch checked := found.objects[key]; {
 			case f.stream.key.mode == helmRecords:
 				w.recordsLocked(t.release, found.records[key])
 			case checked != nil:
 				f.passLocked(t, checked)
-			case f.stream.replayLocked(key, t) || isAwaited:
+			case f.stream.replayLocked(key, t) || f.stream.isAwaitedLocked(t):
 				// The release joined after the list had shown the object, or would have shown it.
 			default:
 				f.stream.vanishedLocked(t)
