@@ -88,7 +88,9 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
 			if err != nil {
 				return nil, fmt.Errorf("reading Cluster %s: %w", key, err)
 			}
-			c.Deleting, c.Paused = !cluster.DeletionTimestamp.IsZero(), c.Paused || apiutil.IsClusterPaused(cluster)
+			c.Deleting = !cluster.DeletionTimestamp.IsZero()
+			// No manager uninstalls the release of a Cluster of another shard.
+			c.Paused = c.Paused || apiutil.IsClusterPaused(cluster) || !apiutil.IsOfShard(object, r.shard)
 			c.Wave = firstWave(object, waves)
 		}
 		c.Health, _ = rolloutstate.Health(child)

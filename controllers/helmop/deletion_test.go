@@ -5,6 +5,7 @@ package helmop
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,6 +59,40 @@ func deletedHelmOp(t *testing.T, change func(*addonsv1.HelmOp),
 	r.client = builder.Build()
 	r.live = r.client
 	return r, helmOp
+}
+
+// TestOtherShardTakesNoDeletionSlot deletes a HelmOp with a release in a Cluster of another shard. No manager uninstalls
+// this release, so it must not take the only slot.
+func TestOtherShardTakesNoDeletionSlot(t *testing.T) {
+	t.Parallel()
+	one := intstr.FromInt32(1)
+	r, helmOp := deletedHelmOp(t, func(h *addonsv1.HelmOp) {
+		h.Spec.Rollout = &addonsv1.Rollout{MaxUnavailable: &one}
+	}, nil)
+	moved := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c0"}}
+	if err := r.client.Patch(t.Context(), moved, client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"labels":{%q:"b"}}}`, addonsv1.ShardLabel))); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := r.reconcileDelete(t.Context(), helmOp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	children, err := r.children(t.Context(), helmOp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var admitted []string
+	for _, child := range children {
+		if apiutil.IsAdmittedBy(child, helmOp.UID) {
+			admitted = append(admitted, child.Spec.ClusterRef.Name)
+		}
+	}
+	slices.Sort(admitted)
+	if len(admitted) != 2 || admitted[0] != "c0" {
+		t.Errorf("the releases of %v are admitted, want those of c0 and of one Cluster of this shard", admitted)
+	}
 }
 
 // deletedChildren returns the number of children under deletion, and the number of those with the orphan annotation.
