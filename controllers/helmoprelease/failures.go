@@ -45,6 +45,10 @@ func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, stage fail
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
 	}
+	if outcome.Answered {
+		// The Cluster may have been unreachable before.
+		releasestatus.Reachable(release)
+	}
 	switch outcome.Kind {
 	case failures.Unreachable:
 		report.Unreachable(release, err.Error())

@@ -5,10 +5,12 @@ package helmoprelease
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -25,7 +27,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmopstatus"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 )
 
 // TestRefetchKeepsReportedFailure checks that the failure of the last pull stays reported while the chart is pulled
@@ -92,6 +98,76 @@ func TestFailureHasTimeOfNextTry(t *testing.T) {
 			t.Errorf("%s: %+v, %v: the next try is at %s, want %s", name, result, err, got, want)
 		}
 	}
+}
+
+// TestClusterAnswersAgain reads the records of a release whose Cluster was unreachable. If the API server answers and
+// refuses the request, the Cluster has failed for the HelmOp, the plan and the metric. Otherwise, no alert would fire.
+func TestClusterAnswersAgain(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  error
+		want addonsv1.ClusterCounts
+		// ready is the reason of the HelmOp. reachable has the values of the metric.
+		ready     string
+		reachable []float64
+		health    rollout.Health
+	}{
+		"the records are forbidden": {helmerr.ErrForbidden, addonsv1.ClusterCounts{Selected: 1, Failed: 1},
+			addonsv1.ReleasesFailedReason, []float64{1}, rollout.HealthFailed},
+		"no answer": {helmerr.ErrUnreachable, addonsv1.ClusterCounts{Selected: 1, Unreachable: 1},
+			addonsv1.WaitingForClustersReason, []float64{0}, rollout.HealthUnreachable},
+		"no memory for the answer": {helmerr.ErrBusy, addonsv1.ClusterCounts{Selected: 1, Unreachable: 1},
+			addonsv1.WaitingForClustersReason, nil, rollout.HealthUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &Reconciler{recorder: events.NewFakeRecorder(10), budgets: report.NewEventBudgets(time.Now), now: time.Now}
+			release := controllertest.UpToDateRelease("one")
+			report.Unreachable(release, "no answer")
+			scope := &releaseScope{release: release}
+			if _, err := r.failed(t.Context(), scope, failures.Observing, &helmerr.Error{Kind: tc.err}); err != nil {
+				t.Fatal(err)
+			}
+			cluster := &clusterv1.Cluster{}
+			cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+			status := helmopstatus.Of(&helmopstatus.Pass{
+				HelmOp: &addonsv1.HelmOp{}, Artifact: &addonsv1.ResolvedArtifact{}, DesiredNumber: 1,
+				Revisions: []*addonsv1.HelmOpRevision{{Spec: addonsv1.HelmOpRevisionSpec{Number: 1}}},
+				Clusters: []helmopstatus.Cluster{{Name: "one", Selected: true, Cluster: cluster, Child: release,
+					Step: rollout.Step{Action: rollout.ActionNone, Assigned: true}}},
+			})
+			if status.Counts != tc.want || status.Ready.Reason != tc.ready {
+				t.Errorf("%+v, Ready is %+v", status.Counts, status.Ready)
+			}
+			if health, _ := rolloutstate.Health(release); health != tc.health {
+				t.Errorf("the health in the plan is %v, want %v", health, tc.health)
+			}
+			if got := reachableSeries(t, release); !slices.Equal(got, tc.reachable) {
+				t.Errorf("the values of the metric are %v, want %v", got, tc.reachable)
+			}
+		})
+	}
+}
+
+// reachableSeries returns the values of the metric helmop_cluster_reachable for a release.
+func reachableSeries(t *testing.T, release *addonsv1.HelmOpRelease) []float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(monitoring.NewStateCollector(controllertest.StoreOf(t, release)))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []float64
+	for _, family := range families {
+		if family.GetName() != "helmop_cluster_reachable" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			values = append(values, metric.GetGauge().GetValue())
+		}
+	}
+	return values
 }
 
 // TestUnreachableTryIsExplained checks that a try that counts as failed has its error in the message of the next pass,

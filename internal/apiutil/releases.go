@@ -192,7 +192,7 @@ var ProgressReasons = map[string]bool{
 // ReachabilityOf returns the condition ClusterReachable of a release; nil if it is not known whether the API server of
 // the Cluster answers. While a release is paused, or waits for its deletion, HelmOp does not connect to the Cluster.
 // Then the condition is of an earlier time. A pass that sets the condition to False gives Ready the same reason. So if
-// Ready has another reason, a later pass did not connect.
+// Ready has another reason, a later pass ended before it knew whether the API server answers.
 func ReachabilityOf(release *addonsv1.HelmOpRelease) *metav1.Condition {
 	known := conditions.Get(release, addonsv1.ClusterReachableCondition)
 	if known == nil || conditions.IsTrue(release, addonsv1.PausedCondition) || known.Status == metav1.ConditionFalse &&

@@ -70,6 +70,9 @@ type Outcome struct {
 	// Invalid is true if the HelmOp revision cannot be rendered for the Cluster: that counts against the revision. Only
 	// [Planning] sets it.
 	Invalid bool
+
+	// Answered is true if the API server of the Cluster has answered. Only [Observing] sets it.
+	Answered bool
 }
 
 // Stage is the part of a pass in which an error occurred.
@@ -182,7 +185,7 @@ func waits(err error, stage Stage) (Outcome, bool) {
 // ofRelease returns the outcome of a failed step in a pass over a release.
 func ofRelease(err error, stage Stage) Outcome {
 	if errors.Is(err, helmerr.ErrStale) {
-		return Outcome{Kind: Contended, Reason: addonsv1.UpdatingReason, Passes: true}
+		return Outcome{Kind: Contended, Reason: addonsv1.UpdatingReason, Passes: true, Answered: stage == Observing}
 	}
 	fallback := stage.fallback
 	switch stage.name {
@@ -195,6 +198,8 @@ func ofRelease(err error, stage Stage) Outcome {
 	if outcome.Reason == addonsv1.ClusterUnreachableReason {
 		return Outcome{Kind: Unreachable, Reason: outcome.Reason, Wait: requeue.UnreachableRetry, Passes: true}
 	}
+	// HelmOp sends no request with a refused kubeconfig.
+	outcome.Answered = stage == Observing && outcome.Reason != addonsv1.KubeconfigRefusedReason
 	// All releases with this chart wait for the same pull.
 	outcome.Wait = pullWait(err)
 	return outcome

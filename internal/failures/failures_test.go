@@ -20,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
@@ -62,6 +63,7 @@ func TestOfReleases(t *testing.T) {
 	}
 	unreachable := Outcome{Kind: Unreachable, Reason: addonsv1.ClusterUnreachableReason, Wait: requeue.UnreachableRetry,
 		Passes: true}
+	answered := func(reason string) Outcome { return Outcome{Kind: Failed, Reason: reason, Answered: true} }
 	pull := func(wait time.Duration) Outcome {
 		outcome := failed(addonsv1.ArtifactNotFoundReason)
 		outcome.Wait = wait
@@ -73,12 +75,15 @@ func TestOfReleases(t *testing.T) {
 		want  Outcome
 	}{
 		"records changed meanwhile": {helmerr.ErrStale, Observing,
-			Outcome{Kind: Contended, Reason: addonsv1.UpdatingReason, Passes: true}},
-		"no free memory":       {helmerr.ErrBusy, Acting(addonsv1.UpgradeFailedReason), updating(requeue.BusyRetry)},
-		"no answer":            {helmerr.ErrUnreachable, Observing, unreachable},
-		"rejected credentials": {helmerr.ErrUnauthorized, Acting(addonsv1.UpgradeFailedReason), unreachable},
-		"unreadable records":   {errOther, Observing, failed(addonsv1.ObservationFailedReason)},
-		"an action":            {errOther, Acting(addonsv1.UpgradeFailedReason), failed(addonsv1.UpgradeFailedReason)},
+			Outcome{Kind: Contended, Reason: addonsv1.UpdatingReason, Passes: true, Answered: true}},
+		"no free memory":        {helmerr.ErrBusy, Acting(addonsv1.UpgradeFailedReason), updating(requeue.BusyRetry)},
+		"no answer":             {helmerr.ErrUnreachable, Observing, unreachable},
+		"rejected credentials":  {helmerr.ErrUnauthorized, Acting(addonsv1.UpgradeFailedReason), unreachable},
+		"unreadable records":    {errOther, Observing, answered(addonsv1.ObservationFailedReason)},
+		"forbidden records":     {helmerr.ErrForbidden, Observing, answered(addonsv1.ClusterForbiddenReason)},
+		"a refused kubeconfig":  {connections.ErrInvalidTarget, Observing, failed(addonsv1.KubeconfigRefusedReason)},
+		"no memory for records": {helmerr.ErrBusy, Observing, updating(requeue.BusyRetry)},
+		"an action":             {errOther, Acting(addonsv1.UpgradeFailedReason), failed(addonsv1.UpgradeFailedReason)},
 		"an action that conflicts": {helmerr.ErrConflict, Acting(addonsv1.UpgradeFailedReason),
 			failed(addonsv1.ReleaseConflictReason)},
 		"a write that conflicts": {conflict, Acting(addonsv1.UpgradeFailedReason), failed(addonsv1.UpgradeFailedReason)},
