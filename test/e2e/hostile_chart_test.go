@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -35,7 +36,7 @@ func TestHostileChart(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{"--memory-limit=" + memoryLimit}})
 	s, other := newScenarioIn(t, env), newScenarioIn(t, env)
-	s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})
+	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 	two := other.clusters(testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}})[0]
 	neighbour := newNeighbour(two)
 	memory := s.followMemory()
@@ -92,16 +93,23 @@ func TestHostileChart(t *testing.T) {
 	for _, helmOp := range []*addonsv1.HelmOp{kustomization, values, validated} {
 		s.remove(helmOp)
 	}
-	// Each action on one of these keeps its memory until its timeout. There is not enough for more than two, so the others
-	// wait. Some of the charts above would wait, too, so they come first.
+	// Each action on one of these keeps its memory until its timeout. There is not enough for more than two, so the third
+	// one waits. Some of the charts above would wait, too, so they come first.
 	_, err = s.env.Registry.PushChart(s.Context(), "hostile/large", hostile.Version, hostile.Large().Files())
 	s.must(err)
-	for i, timeout := range []time.Duration{10 * time.Minute, 10 * time.Minute, 5 * time.Second, 5 * time.Second} {
+	for i := range 3 {
+		if i == 2 {
+			s.Eventually(func(g gomega.Gomega) {
+				hooks := &corev1.PodList{}
+				g.Expect(one.List(s.Context(), hooks, client.InNamespace(releaseNamespace))).To(gomega.Succeed())
+				g.Expect(hooks.Items).To(gomega.HaveLen(2), "the actions that have the memory")
+			}).Should(gomega.Succeed())
+		}
 		s.create(s.newHelmOp(fmt.Sprintf("large-%d", i), forAll,
 			s.from("hostile/large", addonsv1.ArtifactReference{Tag: hostile.Version}),
 			func(h *addonsv1.HelmOp) {
 				h.Spec.Values = nil
-				h.Spec.Install = &addonsv1.InstallOptions{Timeout: &metav1.Duration{Duration: timeout}}
+				h.Spec.Install = &addonsv1.InstallOptions{Timeout: &metav1.Duration{Duration: 10 * time.Minute}}
 			}))
 	}
 	for range 2 {
