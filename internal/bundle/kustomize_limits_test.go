@@ -4,6 +4,7 @@
 package bundle
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -74,6 +75,20 @@ func TestKustomizationLimits(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred(), "the next one")
 			g.Expect(c.Templates).To(HaveLen(1))
 		})
+	}
+}
+
+// TestSoleCallerEndsBuild checks that the end of the context of the only caller ends the build of a kustomization.
+func TestSoleCallerEndsBuild(t *testing.T) {
+	t.Parallel()
+	over := errors.New("the time is over")
+	ctx, end := context.WithCancelCause(t.Context())
+	pool := sandbox.NewPool(sandbox.Options{Started: func() { end(over) }})
+	t.Cleanup(pool.Close)
+	source := flux(t, growing(10, 2, 1))
+	source.IsSole = true
+	if _, err := NewLoader(Limits{}, pool).Chart(ctx, source); !errors.Is(err, over) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -48,6 +48,9 @@ type Source struct {
 	// ReadLayer returns the verified bytes of a layer by its index in Layers. It is called only if the artifact is not
 	// cached. It must limit its own size and time.
 	ReadLayer func(ctx context.Context, layer int) ([]byte, error)
+	// IsSole means that no other caller loads the artifact at the same time. The end of the caller's context then ends
+	// the build of a kustomization.
+	IsSole bool
 	// Owner is the owner of the memory for reading and parsing the artifact.
 	Owner bytebudget.Owner
 }
@@ -283,8 +286,11 @@ func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers [
 	memory *unpack.Memory,
 ) (*chart.Chart, int64, error) {
 	if format != FormatHelmChart {
-		// Other callers wait for the same parse, so the end of the first caller's context must not end the parse.
-		b := kustomize.Builder{Ctx: context.WithoutCancel(ctx), Runner: l.runner, Tenant: src.Tenant, Memory: memory}
+		if !src.IsSole {
+			// Other callers wait for the same parse, so the end of the first caller's context must not end the parse.
+			ctx = context.WithoutCancel(ctx)
+		}
+		b := kustomize.Builder{Ctx: ctx, Runner: l.runner, Tenant: src.Tenant, Memory: memory}
 		c, err := manifestChart(src, format, layers, data, l.limits, b)
 		if err != nil {
 			return nil, 0, err
