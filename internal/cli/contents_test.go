@@ -174,7 +174,8 @@ func TestEndlessChart(t *testing.T) {
 	b.write("one/object.yaml", configMap)
 	b.ok("push", b.path("one"), b.at("team/one:v1"))
 	chart, want := b.at("charts/endless:1.0.0"), "not finished after 4s (--timeout): context deadline exceeded: install: "+
-		"render limit exceeded: "
+		"render limit exceeded: rendering the chart was stopped: it was not done in time at template "+
+		"\"endless/templates/a.yaml\"; simplify the chart, or raise --timeout\n"
 	var commands sync.WaitGroup
 	defer commands.Wait()
 	commands.Go(func() { b.fails(exit.Usage, want, "diff", chart, b.at("team/one:v1"), "--timeout", "4s") })

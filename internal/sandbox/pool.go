@@ -17,6 +17,8 @@ import (
 type Options struct {
 	// Limits are the limits of each request.
 	Limits Limits
+	// Remedies are the texts of [LimitError.Remedy] for a pool outside the manager. Default: the flags of the manager.
+	Remedies map[Limit]string
 	// Children is the largest number of concurrent requests of one tenant. One additional child is for tenants without a
 	// running request. Default: the number of processors for this program.
 	Children int
@@ -100,8 +102,11 @@ func (p *Pool) Run(ctx context.Context, request Request) ([]byte, error) {
 func (p *Pool) runIn(ctx context.Context, child *process, request *Request) ([]byte, error) {
 	output, err := child.run(ctx, request)
 	var limited *LimitError
-	if errors.As(err, &limited) && p.options.Ended != nil {
-		p.options.Ended(limited.Limit)
+	if errors.As(err, &limited) {
+		limited.Remedies = p.options.Remedies
+		if p.options.Ended != nil {
+			p.options.Ended(limited.Limit)
+		}
 	}
 	if !child.isOver {
 		p.keep(child)

@@ -145,6 +145,8 @@ type LimitError struct {
 	Doing string
 	// Detail has more information about LimitCrash.
 	Detail string
+	// Remedies are [Options.Remedies].
+	Remedies map[Limit]string
 }
 
 // Error says which limit was exceeded, and where.
@@ -171,6 +173,9 @@ func (e *LimitError) Error() string {
 // Remedy returns what a user can do if the work itself cannot be changed, for example which flag of the manager raises
 // the limit.
 func (e *LimitError) Remedy() string {
+	if e.Remedies != nil {
+		return e.Remedies[e.Limit]
+	}
 	switch e.Limit {
 	case LimitMemory:
 		return "raise --render-memory of the manager"

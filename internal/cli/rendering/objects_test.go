@@ -6,6 +6,7 @@ package rendering
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// chartOf returns a chart of files as an artifact.
+// chartOf returns a chart or a folder of files as an artifact.
 func chartOf(t *testing.T, files map[string]string) bundle.Source {
 	t.Helper()
 	folder := t.TempDir()
@@ -44,7 +45,7 @@ func chartOf(t *testing.T, files map[string]string) bundle.Source {
 	}
 	source := bundle.Source{Digest: artifact.Manifest.Digest.String(), Name: "artifact"}
 	for _, blob := range artifact.Blobs() {
-		if blob.MediaType == bundle.ChartLayerMediaType {
+		if blob.MediaType == bundle.ChartLayerMediaType || blob.MediaType == bundle.FluxLayerMediaType {
 			source.Layers = []bundle.Layer{{MediaType: blob.MediaType, Size: blob.Size}}
 			source.ReadLayer = func(context.Context, int) ([]byte, error) { return blob.Content, nil }
 		}
@@ -91,5 +92,38 @@ func TestObjectsOfEndlessChart(t *testing.T) {
 	_, err := Objects(ctx, source, "r", "ns", nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "the time is over: ") || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestObjectsOfEndlessKustomization checks that only the context limits the CPU time and the time of a build, and that
+// the error says what users of the plugin can do.
+func TestObjectsOfEndlessKustomization(t *testing.T) {
+	t.Parallel()
+	var kustomization, manifests strings.Builder
+	fmt.Fprintf(&kustomization, "resources: [a.yaml]\nlabels:\n- pairs: {l: %q}\n  fields:\n", strings.Repeat("x", 60))
+	for i := range 3000 {
+		fmt.Fprintf(&kustomization, "  - {path: f%d, create: true}\n", i)
+	}
+	for i := range 1000 {
+		fmt.Fprintf(&manifests, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a%d}\n", i)
+	}
+	source := chartOf(t, map[string]string{"kustomization.yaml": kustomization.String(), "a.yaml": manifests.String()})
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errors.New("the time is over"))
+	defer cancel()
+	_, err := Objects(ctx, source, "r", "ns", nil)
+	var limited *sandbox.LimitError
+	if !errors.As(err, &limited) {
+		t.Fatalf("got %v", err)
+	}
+	want := "the time is over: render limit exceeded: building the kustomization in the root was stopped: it was not " +
+		"done in time; make its output smaller, or raise --timeout"
+	if err.Error() != want || limited.Limits.CPU < 24*time.Hour || limited.Limits.Time < 24*time.Hour {
+		t.Errorf("got %v with %+v", err, limited.Limits)
+	}
+	for _, limit := range sandbox.AllLimits {
+		limited.Limit = limit
+		if remedy := limited.Remedy(); remedy == "" || strings.Contains(remedy, "manager") {
+			t.Errorf("%s: %q", limit, remedy)
+		}
 	}
 }

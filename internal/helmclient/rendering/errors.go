@@ -100,7 +100,7 @@ func limitError(err error) error {
 		return err
 	}
 	remedy := limited.Remedy()
-	if limited.Limit == sandbox.LimitTime {
+	if limited.Limit == sandbox.LimitTime && limited.Remedies == nil {
 		remedy += ", or the timeout of the action"
 	}
 	return Errorf(ErrLimit, "rendering the chart was stopped: %s; simplify the chart, or %s", err, remedy)
