@@ -228,10 +228,13 @@ func (m *mirroring) imagesOf(ctx context.Context, entry mirror.Entry) (installed
 	}
 	defer artifact.EndProgress()
 	objects, err := rendering.Objects(ctx, artifact.Source(), "release", "default", m.values)
-	if errors.Is(err, bundle.ErrUnsupported) {
+	switch format, _, _ := bundle.Detect(artifact.Source().Manifest, bundle.Selection{}); {
+	case errors.Is(err, bundle.ErrUnsupported):
 		return nil, true, nil
-	}
-	if err != nil {
+	case errors.Is(err, bundle.ErrInvalidManifests) && format == bundle.FormatPlain:
+		return nil, false, fmt.Errorf("%w; if it is an image that HelmOp does not install, copy it in a run without "+
+			"--images, with another --lock file", err)
+	case err != nil:
 		return nil, false, err
 	}
 	return imageSources(images.Of(objects)), false, nil
