@@ -867,6 +867,64 @@ func TestFleetUndoOfDeletedHelmOp(t *testing.T) {
 	w.checkMigrated()
 }
 
+// TestFleetUndoOfHelmOpDeletedMeanwhile has a HelmOp of Fleet that a user deletes while --undo deletes the HelmOp. The
+// advice of --undo, also of a repeated one, must complete the migration.
+func TestFleetUndoOfHelmOpDeletedMeanwhile(t *testing.T) {
+	w := newFleetWorld(t)
+	item := &w.plan().Items[0]
+	if _, err := w.begin(t.Context(), item); err != nil {
+		t.Fatal(err)
+	}
+	var c client.WithWatch
+	afterPatch, afterDelete := w.afterPatch, w.afterDelete
+	w.afterDelete = func(user client.WithWatch, _ client.Object) {
+		c, w.afterPatch, w.afterDelete = user, nil, nil // Fleet does nothing yet.
+		if err := c.Delete(t.Context(), w.get(c, migrate.FleetHelmOpKind, "fleet")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		err := w.handBack(t.Context(), w.plan())
+		const want = "before it is gone, create the HelmOp that -o yaml prints, and set the labels that it needs; then " +
+			"wait until it is gone, and complete the migration with --apply"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatalf("error: %v", err)
+		}
+	}
+	item = &w.plan().Items[0]
+	if err := errors.Join(c.Create(t.Context(), w.generated(item)), editMarks(t.Context(), w.client, item.Marks,
+		setMark)); err != nil {
+		t.Fatal(err)
+	}
+	w.afterPatch, w.afterDelete = afterPatch, afterDelete
+	w.reconcile(c)
+	if err := w.handOver(t.Context(), w.plan()); err != nil {
+		t.Fatal(err)
+	}
+	w.checkMigrated()
+}
+
+// TestFleetUndoOfGoneHelmOp has a HelmOp of Fleet that is gone before --undo resumes it.
+func TestFleetUndoOfGoneHelmOp(t *testing.T) {
+	w := newFleetWorld(t)
+	if _, err := w.begin(t.Context(), &w.plan().Items[0]); err != nil {
+		t.Fatal(err)
+	}
+	plan := w.plan()
+	w.afterDelete = func(c client.WithWatch, _ client.Object) {
+		w.afterDelete = nil
+		if err := c.Delete(t.Context(), w.get(c, migrate.FleetHelmOpKind, "fleet")); err != nil {
+			t.Fatal(err)
+		}
+		w.reconcile(c)
+	}
+	err := w.handBack(t.Context(), plan)
+	if err == nil || !strings.Contains(err.Error(), "was deleted during --undo") ||
+		strings.Contains(w.out.String(), "resumed") {
+		t.Errorf("error: %v, output: %s", err, w.out.String())
+	}
+}
+
 // TestFleetUndoRefusesReleases has a HelmOp that a user resumed, so that it has a release.
 func TestFleetUndoRefusesReleases(t *testing.T) {
 	w := newFleetWorld(t)

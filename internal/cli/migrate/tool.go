@@ -26,6 +26,9 @@ import (
 var (
 	errDetaching = errors.New("its deletion has begun, so that the migration cannot be undone; complete it with --apply")
 	errReturning = errors.New("it is being returned to its tool; repeat the command with --undo first")
+	// errFleetDeleted means that a user deletes a HelmOp of Fleet whose migration has begun.
+	errFleetDeleted = errors.New("it is being deleted, so that Fleet would uninstall its releases without " +
+		"spec.keepResources")
 	errNotPaused = errors.New("it is not paused any more; stop the client that resumes it, and repeat the command")
 )
 
@@ -229,9 +232,7 @@ func checkUndeleted(object *unstructured.Unstructured) error {
 		return nil
 	}
 	if object.GroupVersionKind() == migrate.FleetHelmOpKind {
-		// Without the object, Fleet still has its other objects, and only --apply waits for their deletion.
-		return errors.New("it is being deleted, so that Fleet would uninstall its releases without spec.keepResources; " +
-			"wait until it is gone, and complete the migration with --apply")
+		return errFleetDeleted
 	}
 	return errors.New("it is being deleted, so that its tool would uninstall its release; remove the finalizers of the " +
 		"object, which keeps the release, and repeat the command")

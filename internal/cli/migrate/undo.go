@@ -26,7 +26,7 @@ func (m *migration) handBack(ctx context.Context, plan *migrate.Plan) error {
 	var errs []error
 	for i := range plan.Items {
 		item := &plan.Items[i]
-		undo := m.handBackItem
+		undo := m.handBackAdvised
 		if item.HelmOp == nil {
 			undo = m.checkNotBegun
 		}
@@ -45,6 +45,25 @@ func (m *migration) checkNotBegun(ctx context.Context, item *migrate.Item) error
 	}
 	return fmt.Errorf("its migration has begun, and the object cannot be converted any more, which is needed to find the "+
 		"HelmOp: %s; correct the object, and repeat the command", item.Gaps[0])
+}
+
+// handBackAdvised is handBackItem. It adds an advice to the error for a HelmOp of Fleet that a user deletes.
+func (m *migration) handBackAdvised(ctx context.Context, item *migrate.Item) error {
+	err := m.handBackItem(ctx, item)
+	if !errors.Is(err, errFleetDeleted) {
+		return err
+	}
+	helmOp, failure := m.existing(ctx, item)
+	if failure != nil {
+		return errors.Join(err, failure)
+	}
+	// Without the object, Fleet still has its other objects, and only --apply waits for their deletion.
+	advice := "wait until it is gone, and complete the migration with --apply"
+	if helmOp == nil {
+		// Only the HelmOp and the labels say what --apply has to do when the object is gone.
+		advice = "before it is gone, create the HelmOp that -o yaml prints, and set the labels that it needs; then " + advice
+	}
+	return fmt.Errorf("%w; %s", err, advice)
 }
 
 // handBackItem returns the releases of an item to the other tool. It does nothing if the migration has not begun.
@@ -96,8 +115,16 @@ func (m *migration) handBackItem(ctx context.Context, item *migrate.Item) error 
 	if err := m.tool.resume(ctx, m.client, item); err != nil {
 		return err
 	}
-	for _, object := range begun {
-		m.done("%s resumed", object)
+	for _, ref := range begun {
+		found, err := exists(ctx, m.client, ref, &unstructured.Unstructured{})
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("%s was deleted during --undo, and no program manages the releases that stay installed; create "+
+				"a HelmOp with install.takeOwnership: true for them", ref)
+		}
+		m.done("%s resumed", ref)
 	}
 	return nil
 }
