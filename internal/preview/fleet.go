@@ -306,11 +306,12 @@ func (p *Previewer) outcome(ctx context.Context, release *Release, child *addons
 }
 
 // keep gives the desired release the metadata and the status of the existing object, so that the plan knows which
-// records belong to the object, and whether another HelmOp has taken over the release.
+// records belong to the object, and whether another HelmOp has taken over the release. The owner stays that of the
+// desired release: a backup tool may have removed the owner of the object, and the manager sets it again.
 func (r *Release) keep(child *addonsv1.HelmOpRelease) {
-	spec := r.HelmOpRelease.Spec
+	desired := r.HelmOpRelease
 	r.HelmOpRelease = child.DeepCopy()
-	r.HelmOpRelease.Spec = spec
+	r.HelmOpRelease.Spec, r.HelmOpRelease.OwnerReferences = desired.Spec, desired.OwnerReferences
 	apiutil.InheritLabels(r.HelmOpRelease.Labels, r.HelmOp)
 }
 

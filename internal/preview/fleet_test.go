@@ -229,6 +229,7 @@ func TestKeepsExistingObject(t *testing.T) {
 			r.Annotations[addonsv1.LostToAnnotation] = "n.other"
 			r.Annotations[addonsv1.RetryRequestedAtAnnotation] = "earlier"
 		}, true},
+		"without an owner": {func(r *addonsv1.HelmOpRelease) { r.OwnerReferences = nil }, false},
 		"retry requested": {func(r *addonsv1.HelmOpRelease) {
 			r.Status.Release = &addonsv1.ReleaseObservation{}
 			r.Annotations[addonsv1.RetryRequestedAtAnnotation] = "now"
