@@ -204,7 +204,7 @@ func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 	case isDeleted:
 		result.Outcome = Outcome{State: StateFailed,
 			Message: "the Cluster is being deleted, so HelmOp would not install or upgrade the release in it"}
-	case isHeld:
+	case isHeld && (isSelected || child != nil):
 		result.Outcome = Outcome{State: StateFailed, Message: apiutil.OtherShardMessage(cluster.object, helmOp)}
 	case !isSelected:
 		result.Outcome = leave(helmOp, child)

@@ -132,7 +132,9 @@ func TestPreviewOfLeavingClusters(t *testing.T) {
 	selected.Labels = map[string]string{"web": "yes"}
 	remote := &clusterv1.Cluster{ObjectMeta: controllertest.Meta("remote")} // It has no release, and another shard.
 	remote.Labels = map[string]string{"web": "yes", addonsv1.ShardLabel: "a"}
-	objects = append(objects, selected, remote, &clusterv1.Cluster{ObjectMeta: controllertest.Meta("free")})
+	far := &clusterv1.Cluster{ObjectMeta: controllertest.Meta("far")} // It also has no label that the HelmOp selects.
+	far.Labels = map[string]string{addonsv1.ShardLabel: "a"}
+	objects = append(objects, selected, remote, far, &clusterv1.Cluster{ObjectMeta: controllertest.Meta("free")})
 	previewed := func(others func(*unstructured.Unstructured) bool, names ...string) []string {
 		previewer := New(Options{Client: controllertest.StoreOf(t, objects...)})
 		selected, err := previewer.Selected(t.Context(), helmOp, nil)
@@ -154,6 +156,9 @@ func TestPreviewOfLeavingClusters(t *testing.T) {
 			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s", results[i].Cluster, results[i].State,
 				results[i].Action)))
 			isDeferred := results[i].Cluster == "lost"
+			if results[i].Cluster == "far" && strings.Contains(results[i].Message, "HelmOpRelease") {
+				t.Errorf("there is no HelmOpRelease: %s", results[i].Message)
+			}
 			if !results[i].NotCovered || results[i].Message == "" || (results[i].Deferred != "") != isDeferred {
 				t.Errorf("got %+v", results[i])
 			}
@@ -170,9 +175,9 @@ func TestPreviewOfLeavingClusters(t *testing.T) {
 	if got := previewed(nil); !slices.Equal(got, []string{"new NotReady"}) {
 		t.Errorf("without others: got %q", got)
 	}
-	want = []string{"deleting Failed", "ending Failed", "free Failed", "moved Failed", "orphaned Differs Orphan",
-		"other Differs Uninstall", "other-shard Failed", "remote Failed"}
-	if got := previewed(nil, "free", "ending", "other", "deleting", "other-shard", "moved", "orphaned",
+	want = []string{"deleting Failed", "ending Failed", "far Failed", "free Failed", "moved Failed",
+		"orphaned Differs Orphan", "other Differs Uninstall", "other-shard Failed", "remote Failed"}
+	if got := previewed(nil, "free", "far", "ending", "other", "deleting", "other-shard", "moved", "orphaned",
 		"remote"); !slices.Equal(got, want) {
 		t.Errorf("named Clusters: got %q, want %q", got, want)
 	}
