@@ -499,6 +499,9 @@ func TestFleetWaits(t *testing.T) {
 			if err := w.handOver(ctx, w.plan()); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error: %v", err)
 			}
+			if w.isUnserved && !strings.Contains(w.notes.String(), "calico: "+whyUnserved+"\n") {
+				t.Errorf("notes: %s", w.notes.String())
+			}
 			if object := w.get(w.client, migrate.FleetHelmOpKind, "fleet"); object == nil ||
 				object.GetDeletionTimestamp() != nil {
 				t.Error("the HelmOp of Fleet is deleted")

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -107,13 +108,24 @@ func (m *migration) awaitForgotten(ctx context.Context, item *migrate.Item) erro
 	return m.tool.(forgetter).awaitForgotten(ctx, m.client, item)
 }
 
-// awaitServed waits until a manager has read the HelmOp of an item. Without a manager, for example because of its flag
-// --watch-filter, no program would manage the releases after the deletion of the tool's objects.
+// awaitServed waits until a manager has read the HelmOp of an item. It prints a note if this takes long. Without a
+// manager, for example because of its flag --watch-filter, no program would manage the releases after the deletion of
+// the tool's objects.
 func (m *migration) awaitServed(ctx context.Context, item *migrate.Item) error {
 	if isForgotten(item) {
 		return nil
 	}
 	objects, key := map[client.ObjectKey]*addonsv1.HelmOp{}, client.ObjectKeyFromObject(item.HelmOp)
+	noted := make(chan struct{})
+	timer := time.AfterFunc(m.heldDelay, func() {
+		defer close(noted)
+		m.Note("%s: %s", key.Name, whyUnserved)
+	})
+	defer func() {
+		if !timer.Stop() {
+			<-noted
+		}
+	}()
 	err := kube.Follow(ctx, m.client, &addonsv1.HelmOpList{}, func(change kube.Change[*addonsv1.HelmOp]) (bool, error) {
 		change.Apply(&objects)
 		if objects[key] == nil {
