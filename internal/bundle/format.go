@@ -118,7 +118,8 @@ func Detect(m Manifest, want Selection) (Format, []int, error) {
 	}
 	if i := slices.IndexFunc(m.Layers, isNoTar); format == FormatPlain && want.Format == "" && i >= 0 {
 		return "", nil, fmt.Errorf("%w: layer %d of the image has the type %q; the layers of a plain bundle are tar "+
-			"archives, uncompressed or compressed with gzip", ErrUnsupported, i, unpack.Clip(m.Layers[i].MediaType))
+			"archives, uncompressed or compressed with gzip; if they are, but have other types, set format: Plain",
+			ErrUnsupported, i, unpack.Clip(m.Layers[i].MediaType))
 	}
 	return format, layers, nil
 }
@@ -127,7 +128,9 @@ func Detect(m Manifest, want Selection) (Format, []int, error) {
 // encrypted.
 func isNoTar(layer Layer) bool {
 	archive, packing, _ := strings.Cut(layer.MediaType, "+")
-	return !strings.HasSuffix(strings.TrimSuffix(archive, ".gzip"), ".tar") || packing != "" && packing != "gzip"
+	archive = strings.TrimSuffix(archive, ".gzip")
+	name := archive[strings.LastIndexAny(archive, "./")+1:]
+	return name != "tar" && name != "x-tar" || packing != "" && packing != "gzip"
 }
 
 // suits returns an error if a format does not support the selection.
