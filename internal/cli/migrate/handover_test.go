@@ -1029,6 +1029,8 @@ apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: one, namespace: fleet, labels: {migrated.addons.cluster.x-k8s.io/calico: "true"}}
 `
+	const left = "its Clusters have labels of a former migration: migrated.addons.cluster.x-k8s.io/calico; if --undo " +
+		"was interrupted, "
 	for name, objects := range map[string]string{"no HelmOp": cluster,
 		"another HelmOp": cluster + "\n---\n" + selectingHelmOp} {
 		w := newWorld(t, "helm", objects)
@@ -1042,6 +1044,9 @@ metadata: {name: one, namespace: fleet, labels: {migrated.addons.cluster.x-k8s.i
 		err = w.handBack(t.Context(), plan)
 		if err != nil || len(w.writes) > 0 || !strings.Contains(w.notes.String(), "HelmOp fleet/calico does not exist") {
 			t.Errorf("%s: error %v, writes %v, notes %s", name, err, w.writes, w.notes.String())
+		}
+		if isLeft := name == "no HelmOp"; strings.Contains(w.notes.String(), left) != isLeft {
+			t.Errorf("%s: notes %s", name, w.notes.String())
 		}
 		if err := w.client.Create(t.Context(), w.generated(&plan.Items[0])); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,6 +120,44 @@ func selecting(helmOps []*addonsv1.HelmOp, label string, item *migrate.Item) []s
 	}
 	slices.Sort(names)
 	return names
+}
+
+// leftLabels returns the sorted labels of migrations on the Clusters of an item that none of the HelmOps selects.
+func leftLabels(item *migrate.Item, clusters []*metav1.PartialObjectMetadata, helmOps []*addonsv1.HelmOp) []string {
+	left := map[string]bool{}
+	for _, cluster := range clusters {
+		isInItem := slices.ContainsFunc(item.Releases, func(r migrate.Release) bool {
+			return r.Cluster == client.ObjectKeyFromObject(cluster)
+		})
+		for label := range cluster.Labels {
+			if isInItem && strings.HasPrefix(label, addonsv1.MigratedClusterLabelPrefix+"/") &&
+				len(selecting(helmOps, label, item)) == 0 {
+				left[label] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(left))
+}
+
+// noteLabels prints that no HelmOp of an item exists, and the labels that an interrupted run of --undo may have left on
+// the Clusters of the item.
+func (m *migration) noteLabels(ctx context.Context, item *migrate.Item) error {
+	clusters, err := clusterMetadata(ctx, m.client)
+	if err != nil {
+		return err
+	}
+	helmOps, err := helmOpsOf(ctx, m.client)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s: its migration has not begun: HelmOp %s/%s does not exist", item.Title(),
+		item.HelmOp.Namespace, item.HelmOp.Name)
+	if labels := leftLabels(item, clusters, helmOps); len(labels) > 0 {
+		text += "; its Clusters have labels of a former migration: " + strings.Join(labels, ", ") + "; if --undo was " +
+			"interrupted, and no HelmOp of another namespace selects these labels, remove them"
+	}
+	m.Note("%s", text)
+	return nil
 }
 
 // checkUnselected returns an error if another HelmOp selects the label of an item: HelmOp would uninstall or change its

@@ -87,9 +87,7 @@ func (m *migration) handBackItem(ctx context.Context, item *migrate.Item) error 
 		return err
 	}
 	if helmOp == nil && len(item.From) == 0 {
-		m.Note("%s: its migration has not begun: HelmOp %s/%s does not exist; if Clusters have the label %s, and no other "+
-			"HelmOp selects it, you can remove it", item.Title(), item.HelmOp.Namespace, item.HelmOp.Name, labelOf(item))
-		return nil
+		return m.noteLabels(ctx, item)
 	}
 	if err := m.checkUnselected(ctx, item); err != nil {
 		return err
