@@ -61,8 +61,8 @@ func deletedHelmOp(t *testing.T, change func(*addonsv1.HelmOp),
 	return r, helmOp
 }
 
-// TestOtherShardTakesNoDeletionSlot deletes a HelmOp with a release in a Cluster of another shard. No manager uninstalls
-// this release, so it must not take the only slot.
+// TestOtherShardTakesNoDeletionSlot deletes a HelmOp with a release in a Cluster of another shard. No manager
+// uninstalls this release, so it must not take the only slot.
 func TestOtherShardTakesNoDeletionSlot(t *testing.T) {
 	t.Parallel()
 	one := intstr.FromInt32(1)
