@@ -109,8 +109,8 @@ func onReleaseChange(enqueue func(context.Context, async.RequestQueue, *addonsv1
 }
 
 // SiblingsOnChange enqueues the releases in the same Cluster that an event of a release concerns. If only their message
-// changes, it enqueues the releases that wait according to the cache. Otherwise it enqueues all of them, because the
-// cache may be stale.
+// changes, it enqueues the releases that wait according to the cache, and those that have not reported their generation
+// yet. Otherwise it enqueues all of them, because the cache may be stale.
 func SiblingsOnChange(reader client.Reader) handler.EventHandler {
 	return onReleaseChange(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease,
 		change releaseChange) {
@@ -143,10 +143,17 @@ func concerns(change releaseChange, helmOp string, sibling *addonsv1.HelmOpRelea
 	for _, dependency := range sibling.Spec.DependsOn {
 		if dependency.Name == helmOp {
 			return change.mends || change.mendsExpressions && dependency.ReadyExpr != "" ||
-				change.explains && apiutil.IsAwaiting(sibling)
+				change.explains && mayAwait(sibling)
 		}
 	}
 	return false
+}
+
+// mayAwait reports whether a release waits for other releases, or may begin to wait in a pass that has read their old
+// state and has not written its own status yet.
+func mayAwait(release *addonsv1.HelmOpRelease) bool {
+	ready := conditions.Get(release, addonsv1.ReadyCondition)
+	return ready == nil || ready.ObservedGeneration != release.Generation || apiutil.IsAwaiting(release)
 }
 
 // HelmOpsOnChange enqueues the HelmOps that depend on the HelmOp of a release: these HelmOps may now assign a revision

@@ -76,17 +76,20 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		})
 	}
 	// The sibling "waits" waits for its dependency according to the cache. The sibling "quiet" does not wait, but may do
-	// so soon.
+	// so soon. "new" and "changed" have not reported their state yet.
 	siblings := []client.Object{
 		controllertest.ReadyRelease("other", nil),
 		needing("quiet", "", nil),
 		needing("waits", "", controllertest.AwaitDependencies),
 		needing("expr", "true", nil),
+		needing("new", "", func(r *addonsv1.HelmOpRelease) { r.Status.Conditions = nil }),
+		needing("changed", "", func(r *addonsv1.HelmOpRelease) { r.Generation++ }),
 		controllertest.ReadyRelease("ends", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
 		needing("elsewhere", "",
 			func(r *addonsv1.HelmOpRelease) { r.Spec.ClusterRef.Name = "two"; controllertest.AwaitDependencies(r) }),
 	}
-	all := []string{"expr-one", "quiet-one", "waits-one"}
+	all := []string{"changed-one", "expr-one", "new-one", "quiet-one", "waits-one"}
+	explained := []string{"changed-one", "new-one", "waits-one"}
 	tests := map[string]struct {
 		before, after *addonsv1.HelmOpRelease
 		want          []string
@@ -99,14 +102,14 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		"status changed": {controllertest.ReadyRelease("cni", nil),
 			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Status.Release.Version = "2" }), []string{"expr-one"}},
 		"ceased": {controllertest.ReadyRelease("cni", nil), changedRelease("cni", failing("a")),
-			[]string{"waits-one"}},
+			explained},
 		"other words": {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", failing("b")),
-			[]string{"waits-one"}},
+			explained},
 		"the same words": {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", failing("a")), nil},
 		"resync":         {controllertest.ReadyRelease("cni", nil), controllertest.ReadyRelease("cni", nil), nil},
 		"ends": {controllertest.ReadyRelease("cni", nil),
 			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
-			[]string{"ends-one", "waits-one"}},
+			[]string{"changed-one", "ends-one", "new-one", "waits-one"}},
 		"depends no more": {controllertest.ReadyRelease("x",
 			func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = controllertest.DependingOn("ends") }), changedRelease("x", nil),
 			[]string{"ends-one"}},
@@ -146,8 +149,8 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		deleted := wake(func(h handler.EventHandler, q *recordingQueue) {
 			h.Delete(t.Context(), event.DeleteEvent{Object: cni}, q)
 		})
-		if !slices.Equal(created, []string{"waits-one"}) || listed != nil ||
-			!slices.Equal(deleted, []string{"ends-one", "waits-one"}) {
+		if !slices.Equal(created, explained) || listed != nil ||
+			!slices.Equal(deleted, []string{"changed-one", "ends-one", "new-one", "waits-one"}) {
 			t.Errorf("woken by creation %q, at the start %q, by deletion %q", created, listed, deleted)
 		}
 	})
