@@ -381,7 +381,6 @@ func TestDeletionCountsOnce(t *testing.T) {
 
 func TestDeletionsThatAreNotHeld(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{now: time.Now}
 	all := intstr.FromString("100%")
 	for name, tc := range map[string]struct {
 		helmOp func(*addonsv1.HelmOp)
@@ -410,6 +409,7 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 					tc.change(&clusters[i])
 				}
 			}
+			r := &Reconciler{now: time.Now}
 			decision := brake.Decide(r.deletionInput(&helmOpScope{helmOp: helmOp}, clusters))
 			if decision.Held != tc.held {
 				t.Errorf("%+v", decision)
