@@ -88,8 +88,11 @@ func onReleaseChange(enqueue func(context.Context, async.RequestQueue, *addonsv1
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q async.RequestQueue) {
-			if !e.IsInInitialList {
-				call(ctx, q, e.Object, releaseChange{explains: true})
+			if release, ok := e.Object.(*addonsv1.HelmOpRelease); ok && !e.IsInInitialList {
+				// A release that comes from another shard may be Ready.
+				change := changeOf(&addonsv1.HelmOpRelease{}, release)
+				change.explains = true
+				call(ctx, q, release, change)
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q async.RequestQueue) {
@@ -109,8 +112,8 @@ func onReleaseChange(enqueue func(context.Context, async.RequestQueue, *addonsv1
 }
 
 // SiblingsOnChange enqueues the releases in the same Cluster that an event of a release concerns. If only their message
-// changes, it enqueues the releases that wait according to the cache, and those that have not reported their generation
-// yet. Otherwise it enqueues all of them, because the cache may be stale.
+// changes, it enqueues the releases that are not ready according to the cache: each of them may wait, or be in a pass
+// that has read the old message. Otherwise it enqueues all of them, because the cache may be stale.
 func SiblingsOnChange(reader client.Reader) handler.EventHandler {
 	return onReleaseChange(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease,
 		change releaseChange) {
@@ -143,17 +146,10 @@ func concerns(change releaseChange, helmOp string, sibling *addonsv1.HelmOpRelea
 	for _, dependency := range sibling.Spec.DependsOn {
 		if dependency.Name == helmOp {
 			return change.mends || change.mendsExpressions && dependency.ReadyExpr != "" ||
-				change.explains && mayAwait(sibling)
+				change.explains && !apiutil.IsReadyNow(sibling)
 		}
 	}
 	return false
-}
-
-// mayAwait reports whether a release waits for other releases, or may begin to wait in a pass that has read their old
-// state and has not written its own status yet.
-func mayAwait(release *addonsv1.HelmOpRelease) bool {
-	ready := conditions.Get(release, addonsv1.ReadyCondition)
-	return ready == nil || ready.ObservedGeneration != release.Generation || apiutil.IsAwaiting(release)
 }
 
 // HelmOpsOnChange enqueues the HelmOps that depend on the HelmOp of a release: these HelmOps may now assign a revision

@@ -76,7 +76,7 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		})
 	}
 	// The sibling "waits" waits for its dependency according to the cache. The sibling "quiet" does not wait, but may do
-	// so soon. "new" and "changed" have not reported their state yet.
+	// so soon. "new", "changed" and "failed" may be in a pass that has read the old state.
 	siblings := []client.Object{
 		controllertest.ReadyRelease("other", nil),
 		needing("quiet", "", nil),
@@ -84,12 +84,13 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		needing("expr", "true", nil),
 		needing("new", "", func(r *addonsv1.HelmOpRelease) { r.Status.Conditions = nil }),
 		needing("changed", "", func(r *addonsv1.HelmOpRelease) { r.Generation++ }),
+		needing("failed", "", failing("old")),
 		controllertest.ReadyRelease("ends", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
 		needing("elsewhere", "",
 			func(r *addonsv1.HelmOpRelease) { r.Spec.ClusterRef.Name = "two"; controllertest.AwaitDependencies(r) }),
 	}
-	all := []string{"changed-one", "expr-one", "new-one", "quiet-one", "waits-one"}
-	explained := []string{"changed-one", "new-one", "waits-one"}
+	all := []string{"changed-one", "expr-one", "failed-one", "new-one", "quiet-one", "waits-one"}
+	explained := []string{"changed-one", "failed-one", "new-one", "waits-one"}
 	tests := map[string]struct {
 		before, after *addonsv1.HelmOpRelease
 		want          []string
@@ -109,7 +110,7 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		"resync":         {controllertest.ReadyRelease("cni", nil), controllertest.ReadyRelease("cni", nil), nil},
 		"ends": {controllertest.ReadyRelease("cni", nil),
 			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
-			[]string{"changed-one", "ends-one", "new-one", "waits-one"}},
+			[]string{"changed-one", "ends-one", "failed-one", "new-one", "waits-one"}},
 		"depends no more": {controllertest.ReadyRelease("x",
 			func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = controllertest.DependingOn("ends") }), changedRelease("x", nil),
 			[]string{"ends-one"}},
@@ -139,8 +140,11 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 			slices.Sort(q.added)
 			return q.added
 		}
-		cni := controllertest.ReadyRelease("cni", nil)
+		cni, unready := controllertest.ReadyRelease("cni", nil), controllertest.ReadyRelease("cni", failing("a"))
 		created := wake(func(h handler.EventHandler, q *recordingQueue) {
+			h.Create(t.Context(), event.CreateEvent{Object: unready}, q)
+		})
+		ready := wake(func(h handler.EventHandler, q *recordingQueue) {
 			h.Create(t.Context(), event.CreateEvent{Object: cni}, q)
 		})
 		listed := wake(func(h handler.EventHandler, q *recordingQueue) {
@@ -149,9 +153,9 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		deleted := wake(func(h handler.EventHandler, q *recordingQueue) {
 			h.Delete(t.Context(), event.DeleteEvent{Object: cni}, q)
 		})
-		if !slices.Equal(created, explained) || listed != nil ||
-			!slices.Equal(deleted, []string{"changed-one", "ends-one", "new-one", "waits-one"}) {
-			t.Errorf("woken by creation %q, at the start %q, by deletion %q", created, listed, deleted)
+		if !slices.Equal(created, explained) || !slices.Equal(ready, all) || listed != nil ||
+			!slices.Equal(deleted, []string{"changed-one", "ends-one", "failed-one", "new-one", "waits-one"}) {
+			t.Errorf("woken by creation %q, Ready %q, at the start %q, by deletion %q", created, ready, listed, deleted)
 		}
 	})
 }
