@@ -5,6 +5,7 @@ package helmoprelease
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -98,41 +99,55 @@ func TestFetchNeedsNoSecondRead(t *testing.T) {
 }
 
 // TestChangedObjectsOutdateRecords checks what the watches must show so that a pass may use the records as the last
-// action has left them.
+// action has left them. Right after the action, the watches need not show anything.
 func TestChangedObjectsOutdateRecords(t *testing.T) {
 	t.Parallel()
-	left := recordreads.LeftFor(&addonsv1.HelmOpRelease{}, map[inventory.Ref]model.Generation{
-		controllertest.Deployment: {UID: "d", Number: 2},
-	})
 	seen := func(id types.UID, generation int64) objectwatch.State {
 		return objectwatch.State{Known: true, Exists: true, UID: id, Generation: generation}
 	}
+	objects := map[inventory.Ref]model.Generation{controllertest.Deployment: {UID: "d", Number: 2}}
 	for name, tc := range map[string]struct {
-		left     *recordreads.Left
 		unsynced bool
+		err      error
 		state    objectwatch.State
+		after    time.Duration
 		want     bool
 	}{
-		"of a read":     {unsynced: true, want: true},
-		"as left":       {left: left, state: seen("d", 2), want: true},
-		"older":         {left: left, state: seen("d", 1), want: true},
-		"not watched":   {left: left, state: objectwatch.State{Exists: true}, want: true},
-		"changed":       {left: left, state: seen("d", 3)},
-		"created again": {left: left, state: seen("e", 1)},
-		"deleted":       {left: left, state: objectwatch.State{Known: true}},
-		"watch has an error": {left: left, state: objectwatch.State{Known: true, Exists: true, UID: "d", Generation: 2,
+		"as left":       {state: seen("d", 2), want: true},
+		"later":         {state: seen("d", 2), after: 50 * time.Second, want: true},
+		"older":         {state: seen("d", 1), want: true},
+		"not watched":   {state: objectwatch.State{Exists: true}, want: true},
+		"changed":       {state: seen("d", 3)},
+		"created again": {state: seen("e", 1)},
+		"deleted":       {state: objectwatch.State{Known: true}},
+		"watch has an error": {state: objectwatch.State{Known: true, Exists: true, UID: "d", Generation: 2,
 			WatchError: &objectwatch.WatchError{Err: objectwatch.ErrForbidden}}},
-		"watches begin":      {left: left, state: objectwatch.State{Exists: true}, unsynced: true},
-		"without generation": {left: recordreads.LeftFor(&addonsv1.HelmOpRelease{}, nil), want: true},
+		"watches begin":       {unsynced: true, after: 9 * time.Second, want: true},
+		"watches begin again": {unsynced: true, after: 10 * time.Second},
+		"watches fail":        {unsynced: true, err: errors.New("refused")},
 	} {
-		snapshot := &objectwatch.Snapshot{Synced: !tc.unsynced,
-			Objects: map[inventory.Ref]objectwatch.State{controllertest.Deployment: tc.state}}
-		if got := isAsLeft(tc.left, snapshot); got != tc.want {
-			t.Errorf("%s: %t", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				left := recordreads.LeftFor(&addonsv1.HelmOpRelease{}, objects)
+				<-time.After(tc.after)
+				snapshot := &objectwatch.Snapshot{Synced: !tc.unsynced, Err: tc.err,
+					Objects: map[inventory.Ref]objectwatch.State{controllertest.Deployment: tc.state}}
+				if got := isAsLeft(left, snapshot); got != tc.want {
+					t.Errorf("the objects are as left: %t", got)
+				}
+				if isAsLeft(left, nil) {
+					t.Error("no watches show the objects")
+				}
+				left.Objects = nil
+				if got := isAsLeft(left, &objectwatch.Snapshot{Synced: true}); !got {
+					t.Error("without objects, nothing has changed")
+				}
+			})
+		})
 	}
-	if isAsLeft(left, nil) {
-		t.Error("no watches show the objects")
+	if !isAsLeft(nil, &objectwatch.Snapshot{}) {
+		t.Error("a read needs no watches")
 	}
 }
 

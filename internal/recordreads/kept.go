@@ -21,6 +21,9 @@ const (
 	// keptForAction is how long an action may be based on a result. The engine lists the records again for an action
 	// that begins later.
 	keptForAction = 5 * time.Second
+
+	// unwatchedFor is how long after an action the watches may not show the objects yet.
+	unwatchedFor = 10 * time.Second
 )
 
 // Kept is what is known about the records of a release without another read. It has one of these results:
@@ -64,15 +67,19 @@ type Left struct {
 	// Objects are the generations of the objects.
 	Objects map[inventory.Ref]model.Generation
 
+	at                  time.Time
 	generation          int64
 	labels, annotations map[string]string
 }
 
-// LeftFor returns what an action has left for a release.
+// LeftFor returns what an action has left for a release at the end of the action.
 func LeftFor(release *addonsv1.HelmOpRelease, objects map[inventory.Ref]model.Generation) *Left {
-	return &Left{Objects: objects, generation: release.Generation, labels: maps.Clone(release.Labels),
+	return &Left{Objects: objects, at: time.Now(), generation: release.Generation, labels: maps.Clone(release.Labels),
 		annotations: maps.Clone(release.Annotations)}
 }
+
+// IsNew reports whether the action has just ended, so that the watches may not show the objects yet.
+func (l *Left) IsNew() bool { return time.Since(l.at) < unwatchedFor }
 
 // Mark is a moment after which the records were not outdated. The zero value is no such moment.
 type Mark struct{ last *entry }
