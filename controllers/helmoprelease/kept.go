@@ -59,8 +59,7 @@ func isAsLeft(left *recordreads.Left, snapshot *objectwatch.Snapshot) bool {
 // keepForAction keeps the records that a pass has read, for the pass that follows when the chart is there or a slot is
 // free.
 func (r *Reconciler) keepForAction(p *releasePass) {
-	r.memoryOf(p.release).Records.KeepForAction(p.mark, recordreads.KeyOf(p.release, p.target, p.desired), p.observation,
-		p.readAt)
+	r.memoryOf(p.release).Records.KeepForAction(p.mark, recordreads.KeyOf(p.release, p.target, p.desired), p.observation)
 }
 
 // keepLeft keeps the records as an action has left them, for the passes that follow because the objects become healthy.
@@ -72,7 +71,7 @@ func (r *Reconciler) keepLeft(p *releasePass, result helmclient.Result) {
 		return
 	}
 	if left, ok := p.observation.After(result.Changes); ok {
-		r.memoryOf(p.release).Records.KeepLeft(p.mark, recordreads.KeyOf(p.release, p.target, p.desired), left, p.readAt,
+		r.memoryOf(p.release).Records.KeepLeft(p.mark, recordreads.KeyOf(p.release, p.target, p.desired), left,
 			recordreads.LeftFor(p.release, result.Generations))
 	}
 }

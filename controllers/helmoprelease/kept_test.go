@@ -160,7 +160,7 @@ func TestPauseOutdatesRecords(t *testing.T) {
 	release.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""}
 	for _, isUnread := range []bool{true, false} {
 		if !isUnread {
-			records.KeepFirst("key", model.Observation{})
+			records.KeepFirst("key", model.Observation{ReadAt: time.Now()})
 		}
 		if end, err := r.checkPause(t.Context(), p); end == nil || err != nil {
 			t.Fatalf("%v, %v", end, err)
@@ -180,7 +180,7 @@ func TestUnreachableClusterOutdatesRecords(t *testing.T) {
 	for failures, want := range map[int]bool{1: true, 2: false} {
 		r, release := &Reconciler{clusters: linkMadeMeanwhile{failures: failures}}, &addonsv1.HelmOpRelease{}
 		records := &r.memories.Of(types.NamespacedName{}).Records
-		records.KeepFirst("key", model.Observation{})
+		records.KeepFirst("key", model.Observation{ReadAt: time.Now()})
 		if _, ok := r.connect(t.Context(), release, controllertest.DeletingCluster("", false)); ok != want {
 			t.Fatalf("%d failures: there is a connection: %t", failures, ok)
 		}
@@ -200,7 +200,7 @@ func TestConflictOutdatesFirstRead(t *testing.T) {
 		if isChanged {
 			r.outdateRecords(ctrl.Request{})
 		}
-		records.KeepFirst("key", model.Observation{})
+		records.KeepFirst("key", model.Observation{ReadAt: time.Now()})
 		if _, ok := records.Take("key", release); ok == isChanged {
 			t.Errorf("changed: %t, the result is used: %t", isChanged, ok)
 		}

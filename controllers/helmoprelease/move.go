@@ -69,7 +69,7 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 		}
 		// The results of earlier reads have the former labels, also the result of this pass: no later pass may use it.
 		r.memoryOf(p.release).Records.Outdate()
-		p.readAt = time.Time{}
+		p.observation.ReadAt = time.Time{}
 		ctrl.LoggerFrom(ctx).Info("Took over a release from another management cluster", "former", former)
 	}
 	metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, own)

@@ -48,10 +48,9 @@ type releasePass struct {
 	options model.Options
 	policy  model.Policy
 
-	// observation is the state in Helm's records. readAt is when this state was read; zero if an earlier pass began the
-	// read. kept is nil unless the state was kept from an earlier pass. Set by observeRecords.
+	// observation is the state in Helm's records. kept is nil unless the state was kept from an earlier pass. Set by
+	// observeRecords.
 	observation model.Observation
-	readAt      time.Time
 	kept        *recordreads.Result
 
 	// mark is the moment before an action of this pass. Set by assess.
@@ -314,11 +313,8 @@ func (r *Reconciler) readSpec(ctx context.Context, p *releasePass) (*ctrl.Result
 // observeRecords sets the observation of Helm's records.
 func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if kept, ok := r.remembered(p); ok {
-		p.observation, p.readAt, p.kept = kept.Observation, kept.At, kept
+		p.observation, p.kept = kept.Observation, kept
 	} else {
-		if !r.reads.IsUnderWay(recordreads.KeyOf(p.release, p.target, p.desired)) {
-			p.readAt = time.Now()
-		}
 		var err error
 		began := p.trace.Now()
 		if p.observation, err, ok = r.observeFirst(ctx, p); !ok {

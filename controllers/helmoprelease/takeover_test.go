@@ -103,6 +103,7 @@ func TestMoveDuringTakeover(t *testing.T) {
 					t.Fatal(err)
 				}
 				p.observation, _ = engine.Observe(t.Context(), p.target, "", "")
+				p.observation.ReadAt = time.Now()
 				if state := p.observation.State(p.desired); state == model.StateForeign {
 					t.Fatalf("in %s, the records of %v are foreign: the annotation is %q", uid, engine.managedBy(),
 						stored.Annotations[addonsv1.ManagementClusterAnnotation])
@@ -141,12 +142,13 @@ func TestTakeoverOutdatesRecords(t *testing.T) {
 		release.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: "two,one"}
 		engine := newMovedRecords(release, cluster)
 		r := &Reconciler{client: controllertest.StoreOf(t, system), engine: engine}
-		p := &releasePass{releaseScope: &releaseScope{release: release}, readAt: time.Now()}
+		p := &releasePass{releaseScope: &releaseScope{release: release}}
 		if _, err := r.readSpec(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
 		key, records := recordreads.KeyOf(release, p.target, p.desired), &r.memoryOf(release).Records
 		p.observation, _ = engine.Observe(t.Context(), p.target, "", "")
+		p.observation.ReadAt = time.Now()
 		records.KeepFirst(key, p.observation)
 		if end, err := r.takeOverAfterMove(t.Context(), p); end != nil || err != nil {
 			t.Fatalf("%v, %v", end, err)

@@ -51,9 +51,6 @@ type entry struct {
 type Result struct {
 	model.Observation
 
-	// At is when the records were read. An action may have changed them since then.
-	At time.Time
-
 	// forAction is true if an action may be based on the result.
 	forAction bool
 
@@ -90,31 +87,31 @@ func (k *Kept) IsUnread() bool { return k.last.Load() == nil }
 // KeepFirst stores the result of the first read, which the current pass uses, for one more pass. It ignores the results
 // of later reads.
 func (k *Kept) KeepFirst(key string, observation model.Observation) {
-	k.last.CompareAndSwap(nil, &entry{Result: Result{Observation: observation, At: time.Now()}, key: key, uses: 1})
+	k.last.CompareAndSwap(nil, &entry{Result: Result{Observation: observation}, key: key, uses: 1})
 }
 
 // keepForTwo stores the result of the first read for two passes, and reports whether it did. It ignores the results of
 // later reads.
-func (k *Kept) keepForTwo(key string, observation model.Observation, at time.Time) bool {
-	return k.last.CompareAndSwap(nil, &entry{Result: Result{Observation: observation, At: at}, key: key, uses: 2})
+func (k *Kept) keepForTwo(key string, observation model.Observation) bool {
+	return k.last.CompareAndSwap(nil, &entry{Result: Result{Observation: observation}, key: key, uses: 2})
 }
 
-// KeepForAction stores the result of a read at a time for the next pass, which may act on it. It does nothing if the
+// KeepForAction stores the result of a read for the next pass, which may act on it. It does nothing if the records were
+// outdated after the mark.
+func (k *Kept) KeepForAction(mark Mark, key string, observation model.Observation) {
+	k.keepFor(keptForAction, mark, &entry{Result: Result{Observation: observation, forAction: true}, key: key, uses: 1})
+}
+
+// KeepLeft stores the records as an action has left them, for all passes of the next time. It does nothing if the
 // records were outdated after the mark.
-func (k *Kept) KeepForAction(mark Mark, key string, observation model.Observation, at time.Time) {
-	k.keepUntil(at.Add(keptForAction), mark,
-		&entry{Result: Result{Observation: observation, At: at, forAction: true}, key: key, uses: 1})
+func (k *Kept) KeepLeft(mark Mark, key string, observation model.Observation, left *Left) {
+	k.keepFor(keptFor, mark, &entry{Result: Result{Observation: observation, Left: left}, key: key})
 }
 
-// KeepLeft stores the records as an action has left them, for all passes of the next time. at is when the records were
-// read on which the action was based. It does nothing if the records were outdated after the mark.
-func (k *Kept) KeepLeft(mark Mark, key string, observation model.Observation, at time.Time, left *Left) {
-	k.keepUntil(at.Add(keptFor), mark, &entry{Result: Result{Observation: observation, At: at, Left: left}, key: key})
-}
-
-// keepUntil stores a result until a time. A result that no pass uses must not fill the memory of the process.
-func (k *Kept) keepUntil(end time.Time, mark Mark, result *entry) {
-	left := time.Until(end)
+// keepFor stores a result for some time after its read. A result that no pass uses must not fill the memory of the
+// process.
+func (k *Kept) keepFor(age time.Duration, mark Mark, result *entry) {
+	left := time.Until(result.ReadAt.Add(age))
 	if mark.last == nil || left <= 0 || !k.last.CompareAndSwap(mark.last, result) {
 		return
 	}
@@ -142,7 +139,7 @@ func (k *Kept) Take(key string, release *addonsv1.HelmOpRelease) (*Result, bool)
 }
 
 func (e *entry) isCurrent() bool {
-	age := time.Since(e.At)
+	age := time.Since(e.ReadAt)
 	return age < keptForAction || age < keptFor && !e.forAction
 }
 

@@ -42,7 +42,7 @@ func TestFirstReadIsUsedInTwoPasses(t *testing.T) {
 						if _, done, err := f.observe("well", "a"); !done || err != nil {
 							t.Fatal(done, err)
 						}
-						records.KeepFirst(key, model.Observation{})
+						records.KeepFirst(key, model.Observation{ReadAt: time.Now()})
 					}
 					return remembered
 				}
@@ -80,7 +80,7 @@ func TestWaitingPassKeepsItsRead(t *testing.T) {
 				if tc.outdate != nil {
 					tc.outdate(records)
 				}
-				records.KeepForAction(mark, "key", model.Observation{}, at)
+				records.KeepForAction(mark, "key", model.Observation{ReadAt: at})
 				if tc.between != nil {
 					tc.between(records)
 				}
@@ -140,7 +140,7 @@ func TestActionLeavesItsRecords(t *testing.T) {
 				if tc.during != nil {
 					tc.during(records)
 				}
-				records.KeepLeft(mark, "key", model.Observation{}, at, LeftFor(release, nil))
+				records.KeepLeft(mark, "key", model.Observation{ReadAt: at}, LeftFor(release, nil))
 				if tc.between != nil {
 					tc.between(records)
 				}

@@ -104,9 +104,10 @@ func (s *Reads) bounded(cluster client.ObjectKey, read func(context.Context) (mo
 	return func(ctx context.Context) (model.Observation, error) {
 		ctx, cancel := context.WithTimeout(ctx, ObserveTimeout)
 		defer cancel()
-		hasAnswer := true
+		hasAnswer, began := true, time.Now()
 		defer func() { s.end(cluster, hasAnswer) }()
 		observation, err := read(ctx)
+		observation.ReadAt = began
 		hasAnswer = !errors.Is(err, helmerr.ErrUnreachable) && !errors.Is(err, helmerr.ErrUnauthorized)
 		return observation, err
 	}

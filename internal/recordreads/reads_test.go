@@ -77,6 +77,31 @@ func (f *fixture) observe(cluster, name string) (held time.Duration, done bool, 
 	return time.Since(begun), done, err
 }
 
+// TestReadHasTheTimeOfItsBeginning checks the time of a read that is slower than the pass that began it.
+func TestReadHasTheTimeOfItsBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, begun := newFixture(t), time.Now()
+		observe := func() (model.Observation, bool) {
+			observation, err, done := f.Observe(t.Context(), controllertest.RequestFor("a"), named("slow"), "slow a",
+				func(context.Context) (model.Observation, error) {
+					<-time.After(2 * async.Grace)
+					return model.Observation{}, nil
+				})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return observation, done
+		}
+		if _, done := observe(); done {
+			t.Fatal("the pass waits for the read")
+		}
+		<-time.After(3 * async.Grace)
+		if observation, done := observe(); !done || !observation.ReadAt.Equal(begun) {
+			t.Errorf("the read has ended: %t, it began at %s, want %s", done, observation.ReadAt, begun)
+		}
+	})
+}
+
 func TestUnresponsiveClusterHoldsNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -53,7 +53,8 @@ func (s *Reads) ObserveShared(ctx context.Context, cluster client.ObjectKey, own
 				if !ok || groupOf(sibling.Key) != group {
 					continue
 				}
-				if kept := sibling.Kept(); kept != nil && kept.keepForTwo(sibling.Key, of, at) {
+				of.ReadAt = at
+				if kept := sibling.Kept(); kept != nil && kept.keepForTwo(sibling.Key, of) {
 					served = append(served, sibling)
 				}
 			}

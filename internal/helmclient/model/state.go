@@ -135,6 +135,8 @@ type Record struct {
 type Observation struct {
 	// Records are the revisions, newest first. Empty if there is no release.
 	Records []Record
+	// ReadAt is when the read of the records began; zero if it is not known. An action may have changed them since then.
+	ReadAt time.Time
 }
 
 // RecordChanges are the changes that an action made to the records of its release.
@@ -155,7 +157,7 @@ func (o Observation) After(changes *RecordChanges) (after Observation, ok bool) 
 	for i := range changes.Written {
 		replaced[changes.Written[i].ID] = true
 	}
-	after.Records = slices.Clone(changes.Written)
+	after.Records, after.ReadAt = slices.Clone(changes.Written), o.ReadAt
 	for i := range o.Records {
 		if !replaced[o.Records[i].ID] {
 			after.Records = append(after.Records, o.Records[i])
