@@ -19,9 +19,12 @@ import (
 // maxMessageBytes is the longest message about one object, in bytes.
 const maxMessageBytes = 256
 
+// Digest identifies the checks of a Checker.
+type Digest [sha256.Size]byte
+
 // compiled caches checkers by their checks. A thousand releases of one HelmOp share one Checker.
-var compiled = func() *lru.Cache[[sha256.Size]byte, *Checker] {
-	cache, err := lru.New[[sha256.Size]byte, *Checker](256)
+var compiled = func() *lru.Cache[Digest, *Checker] {
+	cache, err := lru.New[Digest, *Checker](256)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
@@ -30,7 +33,7 @@ var compiled = func() *lru.Cache[[sha256.Size]byte, *Checker] {
 
 // Checker determines the health of objects. It is safe for concurrent use.
 type Checker struct {
-	digest [sha256.Size]byte
+	digest Digest
 	byKind map[schema.GroupVersionKind]*expressions
 }
 
@@ -44,7 +47,7 @@ func NewChecker(checks []Check) (*Checker, error) {
 	if len(checks) == 0 {
 		encoded = nil
 	}
-	digest := sha256.Sum256(encoded)
+	digest := Digest(sha256.Sum256(encoded))
 	if checker, ok := compiled.Get(digest); ok {
 		return checker, nil
 	}
@@ -66,13 +69,17 @@ func NewChecker(checks []Check) (*Checker, error) {
 	return checker, nil
 }
 
-// Equal reports whether two checkers, which may be nil, were made from the same checks.
-func (c *Checker) Equal(other *Checker) bool {
-	if c == nil || other == nil {
-		return c == other
+// Digest returns the digest of the checks: checkers that were made from the same checks have the same digest. The
+// digest of a nil Checker is the zero value.
+func (c *Checker) Digest() Digest {
+	if c == nil {
+		return Digest{}
 	}
-	return c.digest == other.digest
+	return c.digest
 }
+
+// Equal reports whether two checkers, which may be nil, were made from the same checks.
+func (c *Checker) Equal(other *Checker) bool { return c.Digest() == other.Digest() }
 
 // Has reports whether there is a check for the kind.
 func (c *Checker) Has(gvk schema.GroupVersionKind) bool {

@@ -281,6 +281,9 @@ func TestCheckersAreShared(t *testing.T) {
 	if one != two || one == other || !one.Equal(two) || one.Equal(other) || one.Equal(nil) {
 		t.Error("the checks do not decide whether checkers are equal")
 	}
+	if one.Digest() != two.Digest() || one.Digest() == other.Digest() || other.Digest() == (*Checker)(nil).Digest() {
+		t.Error("the checks do not decide which digest a checker has")
+	}
 	if (*Checker)(nil).Equal(other) || !(*Checker)(nil).Equal(nil) {
 		t.Error("nil equals nil only")
 	}

@@ -210,7 +210,7 @@ func TestKeptTextsAreShort(t *testing.T) {
 		UID: types.UID(long), ManagedFields: []metav1.ManagedFieldsEntry{{Manager: long}},
 		Annotations: map[string]string{inventory.HelmReleaseName: long, inventory.HelmReleaseNamespace: long},
 	}}
-	found := (&stream{key: streamKey{mode: metadataOnly}}).examine(obj, judge{})
+	found := (&stream{key: streamKey{mode: metadataOnly}}).examine(obj, judge{}, nil)
 	if got := len(found.uid) + len(found.manager) + len(found.deletedWith); got > 3*maxTextBytes {
 		t.Errorf("%d bytes are kept", got)
 	}

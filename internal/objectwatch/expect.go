@@ -77,7 +77,7 @@ type listID struct{ run, number int }
 
 // judge returns the judge of the objects in a stream.
 func (e *expectation) judge(s *stream) judge {
-	return judge{checker: e.Checker, version: s.key.resource.Version}
+	return judge{checks: e.Checker.Digest(), version: s.key.resource.Version}
 }
 
 // keepsLocked reports whether the finding about an object is kept. A kept finding is replaced also if the object has

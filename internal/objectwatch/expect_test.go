@@ -408,6 +408,39 @@ func TestChangesDuringExamination(t *testing.T) {
 	}
 }
 
+// TestEventDuringReplacementOfChecker checks that a release gets the change of an object although the release gets
+// another checker with the same checks while the object is examined.
+func TestEventDuringReplacementOfChecker(t *testing.T) {
+	t.Parallel()
+	plan := Plan{Objects: []inventory.Ref{hostileConfig}, Drift: true, Checker: checker(t)}
+	other := *plan.Checker
+	same, changed := plan, plan
+	same.Checker = &other
+	changed.Checker, changed.ListEvery = &other, time.Hour
+	for name, next := range map[string]Plan{"the same plan": same, "another plan": changed} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newExpectBench(t, eventList{events: ofOne + endOfList})
+				follow := func(plan Plan) { b.watcher.Follow(key("one"), b.conn, plan) }
+				follow(plan)
+				<-time.After(2 * rejoinTime)
+				synctest.Wait()
+				if snapshot, _ := b.watcher.Look(key("one")); !snapshot.Synced {
+					t.Fatalf("got %+v", snapshot)
+				}
+				s := slices.Collect(maps.Values(b.watcher.links[""][""].streams))[0]
+				object := &hookedObject{hook: func() { follow(next) }}
+				object.Namespace, object.Name, object.ResourceVersion = "ns", "c", "7"
+				(&feed{stream: s, run: s.run, latest: s.list}).changed(object)
+				if snapshot, _ := b.watcher.Look(key("one")); snapshot.Objects[hostileConfig].ResourceVersion != 7 {
+					t.Errorf("got %+v", snapshot)
+				}
+			})
+		})
+	}
+}
+
 // TestExpectedRecordsAreListed checks that the watch of Helm's records restarts for a release that joins: its records
 // are not kept.
 func TestExpectedRecordsAreListed(t *testing.T) {

@@ -178,13 +178,13 @@ func (l *link) confirmObject(t target) {
 		return
 	}
 	s := t.release.objects[t.index].stream
-	at, j := l.keyOfLocked(t), s.judgeLocked(t)
+	at, j, checker := l.keyOfLocked(t), s.judgeLocked(t), t.release.checker
 	w.mu.Unlock()
 
 	obj, err := l.read(s.key, at)
 	var f finding
 	if err == nil {
-		f = s.examine(obj, j)
+		f = s.examine(obj, j, checker)
 	}
 
 	w.mu.Lock()

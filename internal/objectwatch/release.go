@@ -330,7 +330,7 @@ func planDigest(plan Plan) uint64 {
 	h.SetSeed(planSeed)
 	maphash.WriteComparable(&h, plan.Drift)
 	maphash.WriteComparable(&h, plan.ListEvery)
-	maphash.WriteComparable(&h, plan.Checker)
+	maphash.WriteComparable(&h, plan.Checker.Digest())
 	if plan.Records != nil {
 		maphash.WriteComparable(&h, *plan.Records)
 	}

@@ -22,10 +22,11 @@ const (
 	maxTextBytes = 512
 )
 
-// judge is how a release determines the health of an object: with its checker, for the version of the object in its
-// manifest. For Helm's records, it is the zero value.
+// judge is how a release determines the health of an object: with its checks, for the version of the object in its
+// manifest. For Helm's records, it is the zero value. It has no checker, because a release may get another checker with
+// the same checks while an object is examined.
 type judge struct {
-	checker *health.Checker
+	checks  health.Digest
 	version string
 }
 
@@ -34,7 +35,7 @@ func (s *stream) judgeLocked(t target) judge {
 	if s.key.mode == helmRecords {
 		return judge{}
 	}
-	return judge{checker: t.release.checker, version: t.release.objects[t.index].ref.Value().Version}
+	return judge{checks: t.release.checker.Digest(), version: t.release.objects[t.index].ref.Value().Version}
 }
 
 // findings are the findings of the judges about one object.
@@ -201,34 +202,34 @@ func (f *feed) check(obj metav1.Object) findings {
 		return nil
 	}
 	checked := make(findings, len(judges))
-	for j := range judges {
-		checked[j] = f.stream.examine(obj, j)
+	for j, checker := range judges {
+		checked[j] = f.stream.examine(obj, j, checker)
 	}
 	return checked
 }
 
-// judges returns the judges of an object's followers, and of the releases that expect the object; nil if there are
-// none.
-func (s *stream) judges(run int, obj metav1.Object) map[judge]struct{} {
+// judges returns the judges of an object's followers, and of the releases that expect the object, with their checkers;
+// nil if there are none.
+func (s *stream) judges(run int, obj metav1.Object) map[judge]*health.Checker {
 	key := s.keyOf(obj)
 	s.link.watcher.mu.Lock()
 	defer s.link.watcher.mu.Unlock()
 	if s.run != run {
 		return nil
 	}
-	var found map[judge]struct{}
-	add := func(j judge) {
+	var found map[judge]*health.Checker
+	add := func(j judge, checker *health.Checker) {
 		if found == nil {
-			found = make(map[judge]struct{}, 1)
+			found = make(map[judge]*health.Checker, 1)
 		}
-		found[j] = struct{}{}
+		found[j] = checker
 	}
 	for _, t := range s.followers[key] {
-		add(s.judgeLocked(t))
+		add(s.judgeLocked(t), t.release.checker)
 	}
 	for _, e := range s.expectedLocked() {
 		if e.keepsLocked(s, key, obj) {
-			add(e.judge(s))
+			add(e.judge(s), e.Checker)
 		}
 	}
 	return found
@@ -242,8 +243,8 @@ func (s *stream) keyOf(obj metav1.Object) objectKey {
 	return objectKey{namespace: obj.GetNamespace(), name: obj.GetName()}
 }
 
-// examine returns the finding of a judge about one object.
-func (s *stream) examine(obj metav1.Object, j judge) finding {
+// examine returns the finding of a judge with a checker about one object.
+func (s *stream) examine(obj metav1.Object, j judge, checker *health.Checker) finding {
 	if s.key.mode == listed {
 		return finding{exists: true, moveMark: markOf(obj), status: health.Current}
 	}
@@ -257,8 +258,8 @@ func (s *stream) examine(obj metav1.Object, j judge) finding {
 	}
 	u, full := obj.(*unstructured.Unstructured)
 	switch {
-	case full && j.checker != nil:
-		f.status, f.message = j.checker.Check(u, j.version)
+	case full && checker != nil:
+		f.status, f.message = checker.Check(u, j.version)
 	case obj.GetDeletionTimestamp() != nil:
 		f.status, f.message = health.Terminating, "is being deleted"
 	}
