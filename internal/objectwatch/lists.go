@@ -158,16 +158,21 @@ func (l *link) list() {
 			l.listOne(f)
 		}
 	}
+	l.endLists(next)
+}
+
+// endLists records that no list runs any more, and schedules the next lists. next is the time until the lists that were
+// known when none was due; 0 if there were none. A release may have joined since then.
+func (l *link) endLists(next time.Duration) {
 	w := l.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l.lists.running = false; l.ctx.Err() != nil || next == 0 {
-		return
+	if again := l.lists.again; next == 0 || again > 0 && again < next {
+		next = again
 	}
-	if l.lists.again > 0 {
-		next = min(next, l.lists.again)
+	if l.lists.running = false; l.ctx.Err() == nil && next > 0 {
+		l.scheduleListsLocked(next)
 	}
-	l.scheduleListsLocked(next)
 }
 
 // listOne runs one list, unless its stream has ended.

@@ -242,6 +242,42 @@ func TestFailedListsAreRare(t *testing.T) {
 	}
 }
 
+// TestListIsScheduledAtEndOfLists has a release with a listed object that joins when no list is due any more, and the
+// goroutine that lists has not ended yet. The object must be listed in time.
+func TestListIsScheduledAtEndOfLists(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]time.Duration{"no other list": 0, "a later list": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var lists atomic.Int32
+				watcher := startWatcher(t)
+				conn := connectionTo(func(r *http.Request) (*http.Response, error) {
+					lists.Add(1)
+					return answer(r, http.StatusOK, listOf(`"continue":""`)), nil
+				})
+				follow := func(name string, every time.Duration) {
+					watcher.Follow(key(name), conn, Plan{Objects: []inventory.Ref{hostileConfig}, ListEvery: every})
+					synctest.Wait()
+				}
+				follow("one", 10*time.Hour)
+				l := watcher.links[""][""]
+				watcher.mu.Lock()
+				l.lists.stop()
+				l.lists.running = true
+				watcher.mu.Unlock()
+				follow("two", time.Minute)
+				l.endLists(next)
+				<-time.After(time.Minute)
+				synctest.Wait()
+				if lists.Load() == 0 {
+					t.Error("the object is not listed")
+				}
+			})
+		})
+	}
+}
+
 // TestReadsInTurn checks that many objects are not read at the same time, and that a read is never delayed.
 func TestReadsInTurn(t *testing.T) {
 	t.Parallel()
