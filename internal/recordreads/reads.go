@@ -154,8 +154,10 @@ func (s *Reads) end(cluster client.ObjectKey, hasAnswer bool) {
 func (s *Reads) recordEnd(cluster client.ObjectKey, hasAnswer bool) (waited map[ctrl.Request]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	waited = s.waiting[cluster]
+	delete(s.waiting, cluster)
 	if s.inFlight[cluster] == 0 {
-		return nil // Forget was called during the read.
+		return waited // Forget was called during the read. Releases may have waited for a shared read since then.
 	}
 	if s.inFlight[cluster]--; s.inFlight[cluster] == 0 {
 		delete(s.inFlight, cluster)
@@ -165,8 +167,6 @@ func (s *Reads) recordEnd(cluster client.ObjectKey, hasAnswer bool) (waited map[
 	} else {
 		s.links.ReadTimedOut(cluster, time.Now())
 	}
-	waited = s.waiting[cluster]
-	delete(s.waiting, cluster)
 	return waited
 }
 

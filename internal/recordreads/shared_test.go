@@ -244,6 +244,23 @@ func TestSiblingsAreNotEnqueuedAfterForget(t *testing.T) {
 	})
 }
 
+// TestForgottenSharedReadWakesWaiters checks that a release that waits for a shared read is enqueued at the end of this
+// read, although the cluster was forgotten during the read.
+func TestForgottenSharedReadWakesWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newSharedFixture(t, 2)
+		_, _, _ = f.pass("0")
+		f.Forget(named("c"))
+		if done, _, err := f.pass("1"); done || err != nil {
+			t.Fatalf("the other release does not wait: %t, %v", done, err)
+		}
+		<-time.After(50 * time.Millisecond)
+		if found := f.passes(); !found["0"] || !found["1"] || f.requests != 1 {
+			t.Errorf("releases with records after %d requests: %v", f.requests, found)
+		}
+	})
+}
+
 func TestFailedSharedReadIsNotRepeatedBySiblings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newSharedFixture(t, 4)
