@@ -4,6 +4,8 @@
 package helmoprelease
 
 import (
+	"context"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -86,10 +88,10 @@ func (r *Reconciler) readAgain(release *addonsv1.HelmOpRelease) {
 }
 
 // outdateRecords drops what is known about the records of a release, because another release has changed them. In
-// contrast to readAgain, it also does so before the first read: this read may be under way, and its result must then
-// not be kept.
-func (r *Reconciler) outdateRecords(release ctrl.Request) {
-	if known := r.memories.Known(release.NamespacedName); known != nil {
-		known.Records.Outdate()
+// contrast to readAgain, it also does so before the first read and the first pass: a read, also one for the pass over
+// another release, may be under way, and its result must then not be kept.
+func (r *Reconciler) outdateRecords(ctx context.Context, release ctrl.Request) {
+	if records := r.recordsOf(ctx, release.NamespacedName); records != nil {
+		records.Outdate()
 	}
 }

@@ -72,7 +72,7 @@ func TestWaitForSlotNeedsNoSecondRead(t *testing.T) {
 		b.pass("no slot is free yet", 1)
 		<-time.After(time.Minute)
 		b.pass("the wait is long", 2)
-		b.r.outdateRecords(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.Release)})
+		b.r.outdateRecords(b.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.Release)})
 		b.pass("the records have changed", 3)
 		b.Release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "now"}
 		b.pass("a user requests a retry", 4)
@@ -191,18 +191,38 @@ func TestUnreachableClusterOutdatesRecords(t *testing.T) {
 }
 
 // TestConflictOutdatesFirstRead checks that the result of a first read is not kept if another release has changed the
-// records while they were read.
+// records while they were read. The read may be for another release, so that no pass has begun for this one.
 func TestConflictOutdatesFirstRead(t *testing.T) {
 	t.Parallel()
-	for _, isChanged := range []bool{false, true} {
-		r, release := &Reconciler{}, &addonsv1.HelmOpRelease{}
-		records := &r.memories.Of(types.NamespacedName{}).Records
-		if isChanged {
-			r.outdateRecords(ctrl.Request{})
+	release := controllertest.ReadyRelease("it", nil)
+	key := client.ObjectKeyFromObject(release)
+	for name, tc := range map[string]struct{ hasPass, isChanged bool }{
+		"not changed":           {},
+		"changed":               {hasPass: true, isChanged: true},
+		"changed before a pass": {isChanged: true},
+	} {
+		r := &Reconciler{client: controllertest.StoreOf(t, release)}
+		if tc.hasPass {
+			r.memories.Of(key)
 		}
+		if tc.isChanged {
+			r.outdateRecords(t.Context(), ctrl.Request{NamespacedName: key})
+		}
+		records := &r.memories.Of(key).Records
 		records.KeepFirst("key", model.Observation{ReadAt: time.Now()})
-		if _, ok := records.Take("key", release); ok == isChanged {
-			t.Errorf("changed: %t, the result is used: %t", isChanged, ok)
+		if _, ok := records.Take("key", release); ok == tc.isChanged {
+			t.Errorf("%s: the result is used: %t", name, ok)
 		}
+	}
+}
+
+// TestConflictKeepsNothingOfDeletedRelease checks that the memory of a release that was just deleted is not created
+// again.
+func TestConflictKeepsNothingOfDeletedRelease(t *testing.T) {
+	t.Parallel()
+	r, key := &Reconciler{client: controllertest.StoreOf(t)}, client.ObjectKey{Namespace: "n", Name: "deleted"}
+	r.outdateRecords(t.Context(), ctrl.Request{NamespacedName: key})
+	if r.memories.Known(key) != nil {
+		t.Error("the memory of a deleted release exists")
 	}
 }

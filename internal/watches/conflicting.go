@@ -23,14 +23,14 @@ import (
 // Otherwise a HelmOp whose release was taken over would stay Ready until the next resync, and a HelmOp that waits for
 // the release would find it free only after some time. The handler first calls outdate, because records that were read
 // before the change are outdated.
-func ConflictingOnChange(reader client.Reader, outdate func(ctrl.Request)) handler.EventHandler {
+func ConflictingOnChange(reader client.Reader, outdate func(context.Context, ctrl.Request)) handler.EventHandler {
 	enqueue := func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease) {
 		for _, other := range apiutil.ChildrenOfCluster(ctx, reader, apiutil.ClusterKey(release)) {
 			if other.UID == release.UID || other.Spec.Release != release.Spec.Release {
 				continue
 			}
 			request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&other)}
-			outdate(request)
+			outdate(ctx, request)
 			q.Add(request)
 		}
 	}

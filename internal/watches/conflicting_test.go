@@ -4,6 +4,7 @@
 package watches
 
 import (
+	"context"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -49,7 +50,9 @@ func TestConflictingReleasesAreEnqueued(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var outdated []ctrl.Request
-			h := ConflictingOnChange(store, func(request ctrl.Request) { outdated = append(outdated, request) })
+			h := ConflictingOnChange(store, func(_ context.Context, request ctrl.Request) {
+				outdated = append(outdated, request)
+			})
 			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 			defer queue.ShutDown()
 			switch e := tc.event.(type) {
