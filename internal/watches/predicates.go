@@ -99,6 +99,7 @@ func ReleaseHandlingChanged() predicate.Predicate {
 				before.Annotations[addonsv1.RetryRequestedAtAnnotation] != after.Annotations[addonsv1.RetryRequestedAtAnnotation] ||
 				before.Annotations[addonsv1.ConfirmDeletionsAnnotation] != after.Annotations[addonsv1.ConfirmDeletionsAnnotation] ||
 				before.Spec.DeletionPolicy != after.Spec.DeletionPolicy ||
+				admissionChanged(before, after) ||
 				!equality.Semantic.DeepEqual(before.Spec.Uninstall, after.Spec.Uninstall) ||
 				!equality.Semantic.DeepEqual(before.Spec.Maintenance, after.Spec.Maintenance) ||
 				!equality.Semantic.DeepEqual(before.Spec.Storage, after.Spec.Storage) ||
@@ -106,6 +107,12 @@ func ReleaseHandlingChanged() predicate.Predicate {
 				!equality.Semantic.DeepEqual(before.Spec.Overrides, after.Spec.Overrides)
 		}),
 	}
+}
+
+// admissionChanged reports whether the releases of a HelmOp under deletion wait for the admission of their deletions
+// only before or only after an event.
+func admissionChanged(before, after *addonsv1.HelmOp) bool {
+	return !after.DeletionTimestamp.IsZero() && apiutil.LimitsDeletions(before) != apiutil.LimitsDeletions(after)
 }
 
 // SourceChanged passes events of HelmOps that change the access to an artifact or the required signatures. These fields

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -182,6 +183,36 @@ func TestHelmOpThatReturnsToShardPassesPredicate(t *testing.T) {
 		if got := ReleaseHandlingChanged().Create(event.CreateEvent{Object: &addonsv1.HelmOp{},
 			IsInInitialList: atTheStart}); got != want {
 			t.Errorf("in the initial list %t: passes %t", atTheStart, got)
+		}
+	}
+}
+
+// TestLimitOfDeletionsPassesPredicate checks that the releases of a HelmOp under deletion are enqueued when the HelmOp
+// stops or begins to limit their deletions. Without the limit, HelmOp writes nothing to the releases that wait.
+func TestLimitOfDeletionsPassesPredicate(t *testing.T) {
+	t.Parallel()
+	now, one := metav1.Now(), intstr.FromInt32(1)
+	limited := func(h *addonsv1.HelmOp) { h.Spec.Rollout = &addonsv1.Rollout{MaxUnavailable: &one} }
+	unlimited := func(h *addonsv1.HelmOp) { h.Spec.Rollout = &addonsv1.Rollout{} }
+	for name, tc := range map[string]struct {
+		before, after func(*addonsv1.HelmOp)
+		deletion      *metav1.Time
+		want          bool
+	}{
+		"removed":            {before: limited, after: unlimited, deletion: &now, want: true},
+		"removed with all":   {before: limited, after: func(*addonsv1.HelmOp) {}, deletion: &now, want: true},
+		"added":              {before: unlimited, after: limited, deletion: &now, want: true},
+		"the same":           {before: limited, after: limited, deletion: &now},
+		"not under deletion": {before: limited, after: unlimited},
+		"another limit": {before: limited, after: func(h *addonsv1.HelmOp) {
+			h.Spec.Rollout = &addonsv1.Rollout{Waves: []addonsv1.Wave{{MaxUnavailable: &one}}}
+		}, deletion: &now},
+	} {
+		before, after := controllertest.UpToDateHelmOp(t, "a", tc.before), controllertest.UpToDateHelmOp(t, "a", tc.after)
+		before.DeletionTimestamp, after.DeletionTimestamp = tc.deletion, tc.deletion
+		e := event.UpdateEvent{ObjectOld: before, ObjectNew: after}
+		if got := ReleaseHandlingChanged().Update(e); got != tc.want {
+			t.Errorf("%s: passes %t", name, got)
 		}
 	}
 }
