@@ -42,9 +42,10 @@ type releaseChange struct {
 func changeOf(before, after *addonsv1.HelmOpRelease) releaseChange {
 	ready, wasReady := apiutil.IsReadyNow(after), apiutil.IsReadyNow(before)
 	isTold := assignedRevision(before) != assignedRevision(after)
+	isPaused := !apiutil.IsChildPaused(before) && apiutil.IsChildPaused(after) // Then it needs no newer revision.
 	isChanged := before.ResourceVersion != after.ResourceVersion
 	return releaseChange{
-		mends:            ready && (!wasReady || isTold),
+		mends:            ready && (!wasReady || isTold || isPaused),
 		mendsExpressions: ready && isChanged,
 		explains:         isChanged && readyStateOf(before) != readyStateOf(after),
 		frees: before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||

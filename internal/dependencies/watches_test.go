@@ -61,6 +61,10 @@ func changedRelease(helmOp string, change func(*addonsv1.HelmOpRelease)) *addons
 	})
 }
 
+func pauseRelease(r *addonsv1.HelmOpRelease) {
+	r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+}
+
 func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
@@ -100,6 +104,10 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 			changedRelease("cni", nil), all},
 		"another revision is assigned": {controllertest.ReadyRelease("cni", nil),
 			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Spec.Rollout.Revision++ }), all},
+		"paused": {controllertest.ReadyRelease("cni", nil), changedRelease("cni", pauseRelease),
+			append([]string{"changed-one", "ends-one"}, all[1:]...)},
+		"unpaused": {controllertest.ReadyRelease("cni", pauseRelease), changedRelease("cni", nil),
+			[]string{"ends-one", "expr-one"}},
 		"status changed": {controllertest.ReadyRelease("cni", nil),
 			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Status.Release.Version = "2" }), []string{"expr-one"}},
 		"ceased": {controllertest.ReadyRelease("cni", nil), changedRelease("cni", failing("a")),
@@ -204,6 +212,7 @@ func TestEventsOfReleasesWakeDependentHelmOps(t *testing.T) {
 	}{
 		"becomes ready": {before: controllertest.ReadyRelease("cni", controllertest.AwaitDependencies),
 			want: []string{"dns", "expr"}, delay: change},
+		"is paused": {before: ready, after: pauseRelease, want: []string{"dns", "expr"}, delay: change},
 		"status": {before: ready, after: func(r *addonsv1.HelmOpRelease) { r.Status.Release.Version = "2" },
 			want: []string{"expr"}, delay: change},
 		"ceases to be ready": {before: ready, after: controllertest.AwaitDependencies, want: []string{"dns", "expr"},
