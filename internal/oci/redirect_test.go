@@ -120,10 +120,11 @@ func TestRedirectsAreBounded(t *testing.T) {
 				t.Errorf("%v has no hint", err)
 			}
 			noSecrets(t, err)
+			// The client sends five requests: the first to the registry, and the others to the server that redirects in circles.
+			if n := hops.Load(); tc.target == loop.URL && n != 4 {
+				t.Errorf("%d requests to the server that redirects in circles, want 4", n)
+			}
 		})
-	}
-	if n := hops.Load(); n > 5 {
-		t.Errorf("%d redirects were followed", n)
 	}
 }
 
