@@ -58,17 +58,22 @@ func TestUnresponsiveRegistryEndsAtDeadline(t *testing.T) {
 			t.Parallel()
 			r := newRegistry(t)
 			dgst := r.push("1.0.0", "1.0.0", []byte(strings.Repeat("l", 1000)))
-			c := newClient(t, tc.change)
-			content, err := c.Fetch(t.Context(), r.url(), dgst, r.access())
-			if err != nil {
-				t.Fatal(err)
+			// The limit must not apply to the pull of the manifest: another client stores it.
+			dir := t.TempDir()
+			var content *Content
+			for _, change := range []func(*Options){func(*Options) {}, tc.change} {
+				var err error
+				content, err = newClient(t, func(o *Options) { o.Dir = dir }, change).Fetch(t.Context(), r.url(), dgst, r.access())
+				if err != nil {
+					t.Fatal(err)
+				}
 			}
 			r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
 				tc.serve(w, req)
 				return true
 			})
 			start := time.Now()
-			_, err = content.ReadLayer(t.Context(), content.Layers[0])
+			_, err := content.ReadLayer(t.Context(), content.Layers[0])
 			if !errors.Is(err, ocierr.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error = %v, want ErrUnreachable by deadline", err)
 			}
