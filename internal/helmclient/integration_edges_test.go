@@ -78,7 +78,7 @@ func TestIntegrationCRDPolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			group := name + ".edges.test"
+			group := b.group(name)
 			b.options.Install.CRDs, b.options.Upgrade.CRDs = test.install, test.upgrade
 			desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 			templates := map[string]string{"value.yaml": helmtest.ValueConfigMap, "one.yaml": widgetOf(group, "v1", "one"),
@@ -193,7 +193,7 @@ func TestIntegrationExistingCRDsNeedNoRequests(t *testing.T) {
 func TestIntegrationCRDForbidden(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
-	group := "forbidden.edges.test"
+	group := b.group("forbidden")
 	chrt := helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap},
 		map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")})
 	tenant := b.target
@@ -205,7 +205,7 @@ func TestIntegrationCRDForbidden(t *testing.T) {
 		return err
 	}
 	helmtest.WantError(t, act(tenant, "tenant"), helmerr.ErrForbidden, false,
-		`creating the CustomResourceDefinition "widgets.forbidden.edges.test"`)
+		`creating the CustomResourceDefinition "widgets.`+group+`"`)
 	if err := act(b.target, "admin"); err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +415,7 @@ func TestIntegrationDeletesObjectInServedVersion(t *testing.T) {
 	for _, action := range []string{"upgrade", "uninstall"} {
 		t.Run(action, func(t *testing.T) {
 			b := newBench(t)
-			group := action + ".moved.test"
+			group := b.group(action)
 			run := b.newRun(helmtest.ChartWithCRDs("1.0.0",
 				map[string]string{"value.yaml": helmtest.ValueConfigMap, "one.yaml": widgetOf(group, "v1", "one")},
 				map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1", "v2")}), map[string]any{"cidr": "1"})
@@ -510,7 +510,7 @@ func TestIntegrationProgress(t *testing.T) {
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	b.converge(desired, helmtest.ChartWithCRDs("1.0.0",
 		map[string]string{"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("ConfigMap", "hook", "pre-install", "")},
-		map[string]string{"crd.yaml": helmtest.CrdOf("progress.edges.test", "v1")}), map[string]any{"cidr": "1"})
+		map[string]string{"crd.yaml": helmtest.CrdOf(b.group("progress"), "v1")}), map[string]any{"cidr": "1"})
 	want := []string{"checking the chart's CRDs", "applying CRDs",
 		"waiting for the cluster to serve the kinds of the CRDs", "rendering",
 		"creating hook ConfigMap hook (pre-install)", "waiting for hook ConfigMap hook (pre-install)", "creating 1 object"}

@@ -46,7 +46,7 @@ func TestIntegrationUninstallWithOldKinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			group := name + ".old.test"
+			group := b.group(name)
 			widgets := "/apis/" + group + "/v2/namespaces/" + b.namespace + "/widgets"
 			run := b.newRun(helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap,
 				"one.yaml": strings.Replace(widgetOf(group, "v1", "one"), "name: one\n", "name: one\n"+test.metadata, 1)},

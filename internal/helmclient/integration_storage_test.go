@@ -184,7 +184,8 @@ func TestIntegrationFailingStoreBlocksActions(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
 	b.target.Storage = model.Storage{Store: store, Outside: true}
-	chrt := withWidgets(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), "store.down.test")
+	group := b.group("store")
+	chrt := withWidgets(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), group)
 	run := b.newRun(chrt, map[string]any{"cidr": "1"})
 	run.options.Install.NamespaceLabels = map[string]string{"labelled": "yes"}
 	for _, call := range []string{"prepare", "put"} {
@@ -193,7 +194,7 @@ func TestIntegrationFailingStoreBlocksActions(t *testing.T) {
 		helmtest.WantError(t, err, helmerr.ErrRecordStorage, false, "nothing was changed", "registry unreachable")
 		b.wantRecords(run.desired)
 		b.wantNoConfigMap("first")
-		if call == "prepare" && (b.get("/api/v1/namespaces/"+b.namespace) != nil || b.crdVersions("store.down.test") != nil) {
+		if call == "prepare" && (b.get("/api/v1/namespaces/"+b.namespace) != nil || b.crdVersions(group) != nil) {
 			t.Error("the namespace or the CRD is there")
 		}
 	}

@@ -80,6 +80,9 @@ func namespaceOf(t *testing.T) string {
 	return strings.TrimRight(name[:min(len(name), 48)], "-") + fmt.Sprintf("-%d", benches.Add(1))
 }
 
+// group returns an API group for CRDs. CRDs stay until the end of the process, so each run of a test has its own group.
+func (b *bench) group(name string) string { return name + "." + b.namespace + ".test" }
+
 // reconnect replaces the client, as a restart of the process would. The new connection breaks after a number of
 // requests.
 func (b *bench) reconnect(after int) {
