@@ -51,6 +51,12 @@ func TestApplyTakesOverFieldsOfManager(t *testing.T) {
 		return now
 	}
 	before := apply(Created)
+	// Another run of the test uses the same API server.
+	t.Cleanup(func() {
+		if err := cluster.Delete(context.WithoutCancel(ctx), before); err != nil {
+			t.Error(err)
+		}
+	})
 	spec := specOf(before)
 	apply(Unchanged)
 
