@@ -119,7 +119,8 @@ func TestImpersonationPolicy(t *testing.T) {
 	namespace := &unstructured.Unstructured{}
 	namespace.SetAPIVersion("v1")
 	namespace.SetKind("Namespace")
-	namespace.SetName("impersonation-policy")
+	// The namespace never disappears after its deletion, so each run of the test has another one.
+	namespace.SetGenerateName("impersonation-policy-")
 	namespace.SetLabels(map[string]string{"helmop.example.com/tenant": "true"})
 	createForTest(t, c, namespace)
 	try := func(path string, value any) error {
