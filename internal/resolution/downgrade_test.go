@@ -151,8 +151,7 @@ func TestNewHelmOpKeepsTagsOfReleases(t *testing.T) {
 		"a fixed tag": {ref: controllertest.Tagged("stable"),
 			releases: []*addonsv1.HelmOpRelease{installed(url, "2.0.0", "sha256:3")}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, name, func(t *testing.T) {
 			r := newResolver(t)
 			helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Ref: tc.ref,
 				Interval: metav1.Duration{Duration: time.Minute}})
@@ -163,7 +162,7 @@ func TestNewHelmOpKeepsTagsOfReleases(t *testing.T) {
 				if isKept := outcome.Artifact == nil; isKept != tc.isKept {
 					t.Errorf("the artifact is %+v", outcome.Artifact)
 				}
-				r.clock = r.clock.Add(time.Hour)
+				r.clock.Step(time.Hour)
 			}
 			status, reason := metav1.ConditionTrue, addonsv1.ResolvedReason
 			if tc.isKept {

@@ -91,68 +91,70 @@ var allKnown = map[string]string{"source": "sha256:source", "edge": "sha256:edge
 // TestResolveLooksUpEachReferenceOncePerInterval checks that the number of lookups of a reference does not depend on
 // the number of passes and Clusters.
 func TestResolveLooksUpEachReferenceOncePerInterval(t *testing.T) {
-	t.Parallel()
-	r, helmOp := newVaried(t)
-	for interval := 1; interval <= 5; interval++ {
-		for range 20 {
-			outcome := r.pass(t, helmOp)
-			expectEqual(t, "known", outcome.known(), allKnown)
-			if outcome.Artifact == nil || outcome.Artifact.Digest != "sha256:source" {
-				t.Errorf("the source is %v", outcome.Artifact)
+	synctest.Test(t, func(t *testing.T) {
+		r, helmOp := newVaried(t)
+		for interval := 1; interval <= 5; interval++ {
+			for range 20 {
+				outcome := r.pass(t, helmOp)
+				expectEqual(t, "known", outcome.known(), allKnown)
+				if outcome.Artifact == nil || outcome.Artifact.Digest != "sha256:source" {
+					t.Errorf("the source is %v", outcome.Artifact)
+				}
+				if left := outcome.RequeueAfter; left <= 0 || left > 11*time.Minute {
+					t.Errorf("the next pass is in %s", left)
+				}
 			}
-			if left := outcome.RequeueAfter; left <= 0 || left > 11*time.Minute {
-				t.Errorf("the next pass is in %s", left)
-			}
+			expectEqual(t, "requests", r.registry.requestsByTag(),
+				map[string]int{"source": interval, "edge": interval, "next": interval})
+			r.clock.Step(12 * time.Minute)
 		}
-		expectEqual(t, "requests", r.registry.requestsByTag(),
-			map[string]int{"source": interval, "edge": interval, "next": interval})
-		r.clock = r.clock.Add(12 * time.Minute)
-	}
-	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
-	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
-	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:source", "2 other references are resolved")
+		expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
+		expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:source", "2 other references are resolved")
+	})
 }
 
 // TestResolveRetriesFailedReferenceAlone checks that the condition names a failed reference, and that the failed
 // reference is retried without a lookup of the others.
 func TestResolveRetriesFailedReferenceAlone(t *testing.T) {
-	t.Parallel()
-	r, helmOp := newVaried(t)
-	r.registry.set("next", tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrNotFound}})
-	outcome := r.pass(t, helmOp)
-	expectEqual(t, "known", outcome.known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
-	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ArtifactNotFoundReason)
-	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "spec.refsByKubernetesVersion[1].ref: ")
-	var unresolved *reasons.UnresolvedError
-	if _, err := outcome.ArtifactOf(controllertest.Tagged("next")); !errors.As(err, &unresolved) ||
-		unresolved.Reason != addonsv1.ArtifactNotFoundReason ||
-		!strings.HasPrefix(err.Error(), "spec.refsByKubernetesVersion[1].ref: ") {
-		t.Errorf("a Cluster that needs the failed reference gets %v", err)
-	}
-	if artifact, err := outcome.ArtifactOf(controllertest.Tagged("edge")); err != nil || artifact.Digest != "sha256:edge" {
-		t.Errorf("a Cluster that needs another reference gets %v, %v", artifact, err)
-	}
-	if outcome.RequeueAfter > 6*time.Second {
-		t.Errorf("the next pass is in %s, want the time of the retry", outcome.RequeueAfter)
-	}
-	r.pass(t, helmOp)
-	r.clock = r.clock.Add(6 * time.Second)
-	r.pass(t, helmOp)
-	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 1, "edge": 1, "next": 2})
+	synctest.Test(t, func(t *testing.T) {
+		r, helmOp := newVaried(t)
+		r.registry.set("next", tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrNotFound}})
+		outcome := r.pass(t, helmOp)
+		expectEqual(t, "known", outcome.known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ArtifactNotFoundReason)
+		expectMessage(t, helmOp, addonsv1.ResolvedCondition, "spec.refsByKubernetesVersion[1].ref: ")
+		var unresolved *reasons.UnresolvedError
+		if _, err := outcome.ArtifactOf(controllertest.Tagged("next")); !errors.As(err, &unresolved) ||
+			unresolved.Reason != addonsv1.ArtifactNotFoundReason ||
+			!strings.HasPrefix(err.Error(), "spec.refsByKubernetesVersion[1].ref: ") {
+			t.Errorf("a Cluster that needs the failed reference gets %v", err)
+		}
+		if artifact, err := outcome.ArtifactOf(controllertest.Tagged("edge")); err != nil || artifact.Digest != "sha256:edge" {
+			t.Errorf("a Cluster that needs another reference gets %v, %v", artifact, err)
+		}
+		if outcome.RequeueAfter > 6*time.Second {
+			t.Errorf("the next pass is in %s, want the time of the retry", outcome.RequeueAfter)
+		}
+		r.pass(t, helmOp)
+		r.clock.Step(6 * time.Second)
+		r.pass(t, helmOp)
+		expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 1, "edge": 1, "next": 2})
 
-	r.registry.set("next", tagDouble{digest: "sha256:next"})
-	r.clock = r.clock.Add(time.Minute)
-	expectEqual(t, "mended", r.pass(t, helmOp).known(), allKnown)
-	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
+		r.registry.set("next", tagDouble{digest: "sha256:next"})
+		r.clock.Step(time.Minute)
+		expectEqual(t, "mended", r.pass(t, helmOp).known(), allKnown)
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
 
-	// The known artifacts stay while the registry fails.
-	for tag := range allKnown {
-		r.registry.set(tag, tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}})
-	}
-	r.clock = r.clock.Add(time.Hour)
-	expectEqual(t, "while the registry fails", r.pass(t, helmOp).known(), allKnown)
-	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
-	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "; 2 other references are not resolved, either")
+		// The known artifacts stay while the registry fails.
+		for tag := range allKnown {
+			r.registry.set(tag, tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}})
+		}
+		r.clock.Step(time.Hour)
+		expectEqual(t, "while the registry fails", r.pass(t, helmOp).known(), allKnown)
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
+		expectMessage(t, helmOp, addonsv1.ResolvedCondition, "; 2 other references are not resolved, either")
+	})
 }
 
 // TestResolveReferencesInParallel checks that several unresponsive lookups hold a worker no longer than one, and do not
@@ -212,127 +214,132 @@ func TestResolvedUnknownWhileReferenceIsResolving(t *testing.T) {
 // TestResolveForgetsRemovedReferences checks that a removed reference is dropped, and that a reference that was moved
 // to another field is not looked up again.
 func TestResolveForgetsRemovedReferences(t *testing.T) {
-	t.Parallel()
-	r, helmOp := newVaried(t)
-	r.pass(t, helmOp)
+	synctest.Test(t, func(t *testing.T) {
+		r, helmOp := newVaried(t)
+		r.pass(t, helmOp)
 
-	helmOp.Spec.RefsByKubernetesVersion = nil
-	expectEqual(t, "known", r.pass(t, helmOp).known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
-	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge"})
-	if n := len(r.schedule.entries[client.ObjectKeyFromObject(helmOp)]); n != 2 {
-		t.Errorf("%d references are stored, want 2", n)
-	}
+		helmOp.Spec.RefsByKubernetesVersion = nil
+		expectEqual(t, "known", r.pass(t, helmOp).known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
+		expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge"})
+		if n := len(r.schedule.entries[client.ObjectKeyFromObject(helmOp)]); n != 2 {
+			t.Errorf("%d references are stored, want 2", n)
+		}
 
-	// The reference of an override becomes the reference of the source, while the registry is unresponsive, or fails after
-	// a restart.
-	after, _ := newVaried(t)
-	after.registry.set("edge", tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}})
-	changed := helmOp.DeepCopy()
-	changed.Spec.Source.Ref = controllertest.Tagged("edge")
-	if outcome := after.pass(t, changed); digestKnown(outcome) != "sha256:edge" {
-		t.Errorf("the source is %q after a restart", digestKnown(outcome))
-	}
-	r.registry.hangs.Store(true)
-	helmOp.Spec.Source.Ref, helmOp.Spec.Overrides = controllertest.Tagged("edge"), nil
-	outcome := r.pass(t, helmOp)
-	if digestKnown(outcome) != "sha256:edge" || helmOp.Status.Artifact.Digest != "sha256:edge" ||
-		len(helmOp.Status.Artifacts) != 0 {
-		t.Errorf("the source is %q, the status says %v and %v", digestKnown(outcome), helmOp.Status.Artifact,
-			helmOp.Status.Artifacts)
-	}
-	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 1, "edge": 1, "next": 1})
-	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
-	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:edge")
+		// The reference of an override becomes the reference of the source, while the registry is unresponsive, or fails after
+		// a restart.
+		after, _ := newVaried(t)
+		after.registry.set("edge", tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}})
+		changed := helmOp.DeepCopy()
+		changed.Spec.Source.Ref = controllertest.Tagged("edge")
+		if outcome := after.pass(t, changed); digestKnown(outcome) != "sha256:edge" {
+			t.Errorf("the source is %q after a restart", digestKnown(outcome))
+		}
+		r.registry.hangs.Store(true)
+		helmOp.Spec.Source.Ref, helmOp.Spec.Overrides = controllertest.Tagged("edge"), nil
+		outcome := r.pass(t, helmOp)
+		if digestKnown(outcome) != "sha256:edge" || helmOp.Status.Artifact.Digest != "sha256:edge" ||
+			len(helmOp.Status.Artifacts) != 0 {
+			t.Errorf("the source is %q, the status says %v and %v", digestKnown(outcome), helmOp.Status.Artifact,
+				helmOp.Status.Artifacts)
+		}
+		expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 1, "edge": 1, "next": 1})
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
+		expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:edge")
 
-	r.Forget(client.ObjectKeyFromObject(helmOp))
-	if len(r.schedule.entries) != 0 {
-		t.Error("a deleted HelmOp is still stored")
-	}
+		r.Forget(client.ObjectKeyFromObject(helmOp))
+		if len(r.schedule.entries) != 0 {
+			t.Error("a deleted HelmOp is still stored")
+		}
+	})
 }
 
 // TestResolveAfterChangeOfRepository checks that artifacts of the previous repository are not used for a new revision,
 // and that the status keeps the artifacts in use.
 func TestResolveAfterChangeOfRepository(t *testing.T) {
-	t.Parallel()
-	r, helmOp := newVaried(t)
-	r.pass(t, helmOp)
-	for tag := range allKnown {
-		r.registry.set(tag, tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrNotFound}})
-	}
-	helmOp.Spec.Source.URL = "oci://registry.example/charts/other"
-	outcome := r.pass(t, helmOp)
-	if len(outcome.artifacts) != 0 || outcome.Artifact != nil {
-		t.Errorf("the artifacts are %v", outcome.known())
-	}
-	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
-	if helmOp.Status.Artifact.Digest != "sha256:source" {
-		t.Errorf("the status says %v", helmOp.Status.Artifact)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r, helmOp := newVaried(t)
+		r.pass(t, helmOp)
+		for tag := range allKnown {
+			r.registry.set(tag, tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrNotFound}})
+		}
+		helmOp.Spec.Source.URL = "oci://registry.example/charts/other"
+		outcome := r.pass(t, helmOp)
+		if len(outcome.artifacts) != 0 || outcome.Artifact != nil {
+			t.Errorf("the artifacts are %v", outcome.known())
+		}
+		expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
+		if helmOp.Status.Artifact.Digest != "sha256:source" {
+			t.Errorf("the status says %v", helmOp.Status.Artifact)
+		}
+	})
 }
 
 // TestResolveWithInvalidVariants checks that invalid variants do not affect the known artifacts, and are not looked up.
 func TestResolveWithInvalidVariants(t *testing.T) {
-	t.Parallel()
-	r, helmOp := newVaried(t)
-	r.pass(t, helmOp)
-	helmOp.Spec.RefsByKubernetesVersion[0].KubernetesVersion = "new"
-	r.clock = r.clock.Add(time.Hour)
-	if outcome := r.pass(t, helmOp); digestKnown(outcome) != "sha256:source" {
-		t.Errorf("got %q", digestKnown(outcome))
-	}
-	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 1, "next": 1})
-	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
+	synctest.Test(t, func(t *testing.T) {
+		r, helmOp := newVaried(t)
+		r.pass(t, helmOp)
+		helmOp.Spec.RefsByKubernetesVersion[0].KubernetesVersion = "new"
+		r.clock.Step(time.Hour)
+		if outcome := r.pass(t, helmOp); digestKnown(outcome) != "sha256:source" {
+			t.Errorf("got %q", digestKnown(outcome))
+		}
+		expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 1, "next": 1})
+		expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
+	})
 }
 
 // TestResolvePrefersNewerResultToStaleStatus checks a pass over a status that is older than the last results.
 func TestResolvePrefersNewerResultToStaleStatus(t *testing.T) {
-	t.Parallel()
-	r, helmOp := newVaried(t)
-	stale := helmOp.DeepCopy()
-	r.pass(t, helmOp)
-	expectEqual(t, "after the first results", r.pass(t, stale.DeepCopy()).known(), allKnown)
+	synctest.Test(t, func(t *testing.T) {
+		r, helmOp := newVaried(t)
+		stale := helmOp.DeepCopy()
+		r.pass(t, helmOp)
+		expectEqual(t, "after the first results", r.pass(t, stale.DeepCopy()).known(), allKnown)
 
-	before := helmOp.DeepCopy()
-	r.registry.set("edge", tagDouble{digest: "sha256:moved"})
-	r.clock = r.clock.Add(time.Hour)
-	moved := map[string]string{"source": "sha256:source", "edge": "sha256:moved", "next": "sha256:next"}
-	expectEqual(t, "after a tag moved", r.pass(t, helmOp).known(), moved)
-	expectEqual(t, "over the status from before", r.pass(t, before).known(), moved)
-	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 2, "next": 2})
+		before := helmOp.DeepCopy()
+		r.registry.set("edge", tagDouble{digest: "sha256:moved"})
+		r.clock.Step(time.Hour)
+		moved := map[string]string{"source": "sha256:source", "edge": "sha256:moved", "next": "sha256:next"}
+		expectEqual(t, "after a tag moved", r.pass(t, helmOp).known(), moved)
+		expectEqual(t, "over the status from before", r.pass(t, before).known(), moved)
+		expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 2, "next": 2})
+	})
 }
 
 // TestResolvePrefersNewerRevisionToStaleStatus checks a new manager whose predecessor created a revision of a moved
 // tag, and then stopped before it wrote the status. The registry does not answer.
 func TestResolvePrefersNewerRevisionToStaleStatus(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		started time.Duration
-		want    string
-	}{
-		"the revision is newer": {started: time.Minute, want: "sha256:moved"},
-		"the status is newer":   {started: -time.Minute, want: "sha256:1"},
-	} {
-		r := newResolver(t)
-		r.registry.set("source", tagDouble{hangs: true})
-		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Ref: controllertest.Tagged("source")})
-		digest, err := apiutil.SourceDigest(&helmOp.Spec.Source)
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		for name, tc := range map[string]struct {
+			started time.Duration
+			want    string
+		}{
+			"the revision is newer": {started: time.Minute, want: "sha256:moved"},
+			"the status is newer":   {started: -time.Minute, want: "sha256:1"},
+		} {
+			r := newResolver(t)
+			r.registry.set("source", tagDouble{hangs: true})
+			helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Ref: controllertest.Tagged("source")})
+			digest, err := apiutil.SourceDigest(&helmOp.Spec.Source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			helmOp.Status.Artifact = &addonsv1.ArtifactStatus{SourceDigest: digest, ResolvedAt: metav1.NewTime(r.clock.Now()),
+				ResolvedArtifact: addonsv1.ResolvedArtifact{Digest: "sha256:1"}}
+			newest := &addonsv1.HelmOpRevision{}
+			newest.Spec.HelmOp.Source = helmOp.Spec.Source
+			newest.Spec.Artifact = &addonsv1.ResolvedArtifact{Digest: "sha256:moved"}
+			newest.Status.StartedAt = metav1.NewTime(r.clock.Now().Add(tc.started))
+			outcome, err := r.Resolve(t.Context(), helmOp, Input{IsComplete: true, Newest: newest})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := digestKnown(outcome); got != tc.want {
+				t.Errorf("%s: the artifact is %s, want %s", name, got, tc.want)
+			}
 		}
-		helmOp.Status.Artifact = &addonsv1.ArtifactStatus{SourceDigest: digest, ResolvedAt: metav1.NewTime(r.clock),
-			ResolvedArtifact: addonsv1.ResolvedArtifact{Digest: "sha256:1"}}
-		newest := &addonsv1.HelmOpRevision{}
-		newest.Spec.HelmOp.Source = helmOp.Spec.Source
-		newest.Spec.Artifact = &addonsv1.ResolvedArtifact{Digest: "sha256:moved"}
-		newest.Status.StartedAt = metav1.NewTime(r.clock.Add(tc.started))
-		outcome, err := r.Resolve(t.Context(), helmOp, Input{IsComplete: true, Newest: newest})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := digestKnown(outcome); got != tc.want {
-			t.Errorf("%s: the artifact is %s, want %s", name, got, tc.want)
-		}
-	}
+	})
 }
 
 // TestResolveRequestIsForAllReferences checks that a request is done when the lookups of all references have ended.
@@ -368,14 +375,13 @@ func TestResolveVerifiesAllReferences(t *testing.T) {
 		r, helmOp := newVaried(t, keys)
 		helmOp.Spec.Source.Verify = &addonsv1.Verification{SecretRef: controllertest.SecretRef("keys")}
 		for _, digest := range digests {
-			r.verifier.trusted[digest] = true
+			r.verifier.trust(digest)
 		}
 		return r, helmOp
 	}
 	all := slices.Collect(maps.Values(allKnown))
 
-	t.Run("all are signed", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "all are signed", func(t *testing.T) {
 		r, helmOp := signed(t, all...)
 		expectEqual(t, "known", r.pass(t, helmOp).known(), allKnown)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
@@ -391,12 +397,11 @@ func TestResolveVerifiesAllReferences(t *testing.T) {
 		// A restart causes no verification.
 		after, _ := newVaried(t, keys)
 		expectEqual(t, "after a restart", after.pass(t, helmOp).known(), allKnown)
-		if after.verifier.verifications != 0 {
-			t.Errorf("verified again %d times", after.verifier.verifications)
+		if after.verifier.count() != 0 {
+			t.Errorf("verified again %d times", after.verifier.count())
 		}
 	})
-	t.Run("one is not", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "one is not", func(t *testing.T) {
 		r, helmOp := signed(t, "sha256:source", "sha256:next")
 		expectEqual(t, "known", r.pass(t, helmOp).known(),
 			map[string]string{"source": "sha256:source", "next": "sha256:next"})
@@ -406,13 +411,13 @@ func TestResolveVerifiesAllReferences(t *testing.T) {
 		}
 		// The refusal stays after a restart with an unresponsive registry, until the signatures are checked again.
 		after, _ := newVaried(t, keys)
-		after.verifier.err = verification.ErrUntrusted
+		after.verifier.fail(verification.ErrUntrusted)
 		after.registry.set("edge", tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}})
 		after.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 		after.registry.set("edge", tagDouble{digest: "sha256:edge"})
-		after.verifier.trusted["sha256:edge"] = true
-		after.clock = after.clock.Add(time.Minute)
+		after.verifier.trust("sha256:edge")
+		after.clock.Step(time.Minute)
 		after.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
 	})
@@ -421,14 +426,15 @@ func TestResolveVerifiesAllReferences(t *testing.T) {
 // TestResolveSharesResultsOfReferences checks that HelmOps with the same references share the results of all
 // references.
 func TestResolveSharesResultsOfReferences(t *testing.T) {
-	t.Parallel()
-	r, first := newVaried(t)
-	second := first.DeepCopy()
-	second.Name = "second"
-	r.pass(t, first)
-	r.pass(t, second)
-	r.clock = r.clock.Add(12 * time.Minute)
-	r.pass(t, first)
-	r.pass(t, second)
-	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 3, "edge": 3, "next": 3})
+	synctest.Test(t, func(t *testing.T) {
+		r, first := newVaried(t)
+		second := first.DeepCopy()
+		second.Name = "second"
+		r.pass(t, first)
+		r.pass(t, second)
+		r.clock.Step(12 * time.Minute)
+		r.pass(t, first)
+		r.pass(t, second)
+		expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 3, "edge": 3, "next": 3})
+	})
 }

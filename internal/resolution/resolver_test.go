@@ -16,6 +16,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,16 +36,16 @@ import (
 
 // registryDouble is a registry that answers at once or is unresponsive. It counts requests.
 type registryDouble struct {
-	artifact oci.Artifact
-	err      error
 	hangs    atomic.Bool
 	requests atomic.Int32
 
-	// mu guards tags and times. tags holds the results of tags that have their own result. times holds the number of
-	// requests for each tag.
-	mu    sync.Mutex
-	tags  map[string]tagDouble
-	times map[string]int
+	// mu guards all other fields. tags holds the results of tags that have their own result: all others have artifact
+	// and err. times holds the number of requests for each tag.
+	mu       sync.Mutex
+	artifact oci.Artifact
+	err      error
+	tags     map[string]tagDouble
+	times    map[string]int
 }
 
 // tagDouble is the result of a registry for one tag.
@@ -59,17 +60,31 @@ func (r *registryDouble) Resolve(ctx context.Context, source oci.Source) (oci.Ar
 	r.mu.Lock()
 	tag, isOwn := r.tags[source.Ref.Tag]
 	r.times[source.Ref.Tag]++
+	artifact, err := r.artifact, r.err
 	r.mu.Unlock()
 	if r.hangs.Load() || tag.hangs {
 		<-ctx.Done()
 		return oci.Artifact{}, ctx.Err()
 	}
 	if isOwn {
-		artifact := chartArtifact(tag.digest)
+		artifact, err = chartArtifact(tag.digest), tag.err
 		artifact.Tag, artifact.Version = source.Ref.Tag, source.Ref.Tag
-		return artifact, tag.err
 	}
-	return r.artifact, r.err
+	return artifact, err
+}
+
+// move sets the digest of the tags without their own result.
+func (r *registryDouble) move(digest string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.artifact = chartArtifact(digest)
+}
+
+// fail sets the error of the tags without their own result.
+func (r *registryDouble) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
 }
 
 // set sets the result for one tag.
@@ -88,10 +103,12 @@ func (r *registryDouble) requestsByTag() map[string]int {
 
 // verifierDouble trusts a set of digests. It counts verifications.
 type verifierDouble struct {
-	trusted, remembered map[string]bool
-	err                 error
+	remembered map[string]bool
 
+	// mu guards the fields below.
 	mu            sync.Mutex
+	trusted       map[string]bool
+	err           error
 	verifications int
 }
 
@@ -107,6 +124,27 @@ func (v *verifierDouble) Verify(_ context.Context, _, digest string, _ oci.Acces
 	return verification.Result{}, v.err
 }
 
+// trust makes the verifier trust a digest.
+func (v *verifierDouble) trust(digest string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.trusted[digest] = true
+}
+
+// fail sets the error for the digests that the verifier does not trust.
+func (v *verifierDouble) fail(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.err = err
+}
+
+// count returns the number of verifications.
+func (v *verifierDouble) count() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.verifications
+}
+
 func (v *verifierDouble) Cached(_, digest, _ string) (verification.Result, bool) {
 	return verification.Result{}, v.remembered[digest]
 }
@@ -118,7 +156,7 @@ type resolver struct {
 	verifier *verifierDouble
 	releases []*addonsv1.HelmOpRelease
 	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
-	clock    time.Time
+	clock    *clocktesting.FakeClock
 }
 
 func newResolver(t *testing.T, objects ...client.Object) *resolver {
@@ -129,10 +167,10 @@ func newResolver(t *testing.T, objects ...client.Object) *resolver {
 		registry: &registryDouble{artifact: chartArtifact("sha256:1"), tags: map[string]tagDouble{}, times: map[string]int{}},
 		verifier: &verifierDouble{err: verification.ErrUntrusted, trusted: map[string]bool{}},
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
-		clock:    controllertest.Noon,
+		clock:    clocktesting.NewFakeClock(controllertest.Noon),
 	}
 	r.Resolver = New(Options{Registry: r.registry, Verifier: r.verifier, References: references, Concurrency: 4,
-		Now: func() time.Time { return r.clock }})
+		Now: r.clock.Now})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := r.Source().Start(ctx, r.queue); err != nil {
 		t.Fatal(err)
@@ -149,7 +187,7 @@ func chartArtifact(digest string) oci.Artifact {
 	}
 }
 
-// pass resolves the references of a HelmOp, and writes the outcome into the HelmOp.
+// pass resolves the references of a HelmOp, and writes the outcome into the HelmOp. It must run with a fake time.
 func (r *resolver) pass(t *testing.T, helmOp *addonsv1.HelmOp) *Outcome {
 	t.Helper()
 	input := Input{Releases: func() ([]*addonsv1.HelmOpRelease, error) { return r.releases, nil }}
@@ -162,6 +200,15 @@ func (r *resolver) pass(t *testing.T, helmOp *addonsv1.HelmOp) *Outcome {
 	}
 	outcome.WriteTo(helmOp)
 	return outcome
+}
+
+// inBubble runs a subtest with a fake time: a registry that answers then never takes longer than a worker waits.
+func inBubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, test)
+	})
 }
 
 func expectCondition(t *testing.T, helmOp *addonsv1.HelmOp, conditionType string, status metav1.ConditionStatus,
@@ -182,124 +229,128 @@ func digestKnown(outcome *Outcome) string {
 }
 
 func TestResolveReportsProvenance(t *testing.T) {
-	t.Parallel()
-	r := newResolver(t)
-	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Hour}})
-	r.pass(t, helmOp)
-	artifact := helmOp.Status.Artifact
-	if artifact.MediaType != bundle.ChartConfigMediaType ||
-		*artifact.Provenance != (addonsv1.Provenance{Source: "https://git.example"}) {
-		t.Errorf("got %+v", artifact)
-	}
-	if conditions.Has(helmOp, addonsv1.VerifiedCondition) {
-		t.Error("a HelmOp without verify has the condition Verified")
-	}
-	r.clock = controllertest.Noon.Add(2 * time.Hour)
-	r.pass(t, helmOp)
-	if !helmOp.Status.Artifact.ResolvedAt.Time.Equal(controllertest.Noon) || r.registry.requests.Load() != 2 {
-		t.Errorf("after %d requests, the same artifact has another time: %v", r.registry.requests.Load(),
-			helmOp.Status.Artifact.ResolvedAt)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newResolver(t)
+		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Hour}})
+		r.pass(t, helmOp)
+		artifact := helmOp.Status.Artifact
+		if artifact.MediaType != bundle.ChartConfigMediaType ||
+			*artifact.Provenance != (addonsv1.Provenance{Source: "https://git.example"}) {
+			t.Errorf("got %+v", artifact)
+		}
+		if conditions.Has(helmOp, addonsv1.VerifiedCondition) {
+			t.Error("a HelmOp without verify has the condition Verified")
+		}
+		r.clock.SetTime(controllertest.Noon.Add(2 * time.Hour))
+		r.pass(t, helmOp)
+		if !helmOp.Status.Artifact.ResolvedAt.Time.Equal(controllertest.Noon) || r.registry.requests.Load() != 2 {
+			t.Errorf("after %d requests, the same artifact has another time: %v", r.registry.requests.Load(),
+				helmOp.Status.Artifact.ResolvedAt)
+		}
+	})
 }
 
 func TestResolveRequest(t *testing.T) {
-	t.Parallel()
-	r := newResolver(t)
-	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Hour}})
-	r.pass(t, helmOp)
-	for i, value := range []string{"2026-11-21T10:00:00Z", strings.Repeat("long", 100)} {
-		helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: value}
+	synctest.Test(t, func(t *testing.T) {
+		r := newResolver(t)
+		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Hour}})
 		r.pass(t, helmOp)
+		for i, value := range []string{"2026-11-21T10:00:00Z", strings.Repeat("long", 100)} {
+			helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: value}
+			r.pass(t, helmOp)
+			r.pass(t, helmOp)
+			if int(r.registry.requests.Load()) != i+2 {
+				t.Errorf("%d requests, want %d", r.registry.requests.Load(), i+2)
+			}
+			if request := helmOp.Status.LastResolveRequest; request == "" || len(request) > requeue.MaxResolveRequest {
+				t.Errorf("the status says %q", request)
+			}
+		}
+		helmOp.Annotations = nil
 		r.pass(t, helmOp)
-		if int(r.registry.requests.Load()) != i+2 {
-			t.Errorf("%d requests, want %d", r.registry.requests.Load(), i+2)
+		if r.registry.requests.Load() != 3 {
+			t.Error("a removed annotation caused a request")
 		}
-		if request := helmOp.Status.LastResolveRequest; request == "" || len(request) > requeue.MaxResolveRequest {
-			t.Errorf("the status says %q", request)
-		}
-	}
-	helmOp.Annotations = nil
-	r.pass(t, helmOp)
-	if r.registry.requests.Load() != 3 {
-		t.Error("a removed annotation caused a request")
-	}
+	})
 }
 
 // TestResolveIntervalHasMinimum checks that the minimum of the manager replaces a shorter interval, and that the
 // condition reports this.
 func TestResolveIntervalHasMinimum(t *testing.T) {
-	t.Parallel()
-	r := newResolver(t)
-	r.options.MinInterval = 30 * time.Second
-	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Second}})
-	r.pass(t, helmOp)
-	for range 29 {
-		r.clock = r.clock.Add(time.Second)
+	synctest.Test(t, func(t *testing.T) {
+		r := newResolver(t)
+		r.options.MinInterval = 30 * time.Second
+		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Second}})
 		r.pass(t, helmOp)
-	}
-	if requests := r.registry.requests.Load(); requests != 1 {
-		t.Errorf("%d requests in half a minute, want 1", requests)
-	}
-	const note = "; HelmOp looks up the source every 30s (--min-source-interval of the manager), not every 1s " +
-		"(spec.source.interval)"
-	if message := conditions.GetMessage(helmOp, addonsv1.ResolvedCondition); strings.Count(message, note) != 1 {
-		t.Errorf("Resolved says %q", message)
-	}
-	r.clock = r.clock.Add(5 * time.Second)
-	r.pass(t, helmOp)
-	if requests := r.registry.requests.Load(); requests != 2 {
-		t.Errorf("%d requests, want a second request after the minimum", requests)
-	}
-	long := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
-	r.pass(t, long)
-	if message := conditions.GetMessage(long, addonsv1.ResolvedCondition); strings.Contains(message, "minimum") {
-		t.Errorf("Resolved says %q of an interval above the minimum", message)
-	}
+		for range 29 {
+			r.clock.Step(time.Second)
+			r.pass(t, helmOp)
+		}
+		if requests := r.registry.requests.Load(); requests != 1 {
+			t.Errorf("%d requests in half a minute, want 1", requests)
+		}
+		const note = "; HelmOp looks up the source every 30s (--min-source-interval of the manager), not every 1s " +
+			"(spec.source.interval)"
+		if message := conditions.GetMessage(helmOp, addonsv1.ResolvedCondition); strings.Count(message, note) != 1 {
+			t.Errorf("Resolved says %q", message)
+		}
+		r.clock.Step(5 * time.Second)
+		r.pass(t, helmOp)
+		if requests := r.registry.requests.Load(); requests != 2 {
+			t.Errorf("%d requests, want a second request after the minimum", requests)
+		}
+		long := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
+		r.pass(t, long)
+		if message := conditions.GetMessage(long, addonsv1.ResolvedCondition); strings.Contains(message, "minimum") {
+			t.Errorf("Resolved says %q of an interval above the minimum", message)
+		}
+	})
 }
 
 // TestResolveSharesResults checks that fifty HelmOps with one reference send as many requests as one HelmOp. Only a
 // first lookup and a requested lookup send their own request.
 func TestResolveSharesResults(t *testing.T) {
-	t.Parallel()
-	r := newResolver(t)
-	interval := 10 * time.Minute
-	var helmOps []*addonsv1.HelmOp
-	for i := range 50 {
-		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: interval}})
-		helmOp.Name = fmt.Sprintf("h%d", i)
-		helmOps = append(helmOps, helmOp)
-		r.pass(t, helmOp)
-	}
-	if r.registry.requests.Load() != 50 {
-		t.Fatalf("%d requests at first, want a request of each HelmOp", r.registry.requests.Load())
-	}
-	next := map[int]time.Time{}
-	for i := range helmOps {
-		next[i] = controllertest.Noon
-	}
-	r.registry.requests.Store(0)
-	for elapsed := time.Duration(0); elapsed < 10*interval; elapsed += time.Second {
-		r.clock = controllertest.Noon.Add(elapsed)
-		for i, helmOp := range helmOps {
-			if r.clock.Before(next[i]) {
-				continue
-			}
-			next[i] = r.clock.Add(r.pass(t, helmOp).RequeueAfter)
+	synctest.Test(t, func(t *testing.T) {
+		r := newResolver(t)
+		interval := 10 * time.Minute
+		var helmOps []*addonsv1.HelmOp
+		for i := range 50 {
+			helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: interval}})
+			helmOp.Name = fmt.Sprintf("h%d", i)
+			helmOps = append(helmOps, helmOp)
+			r.pass(t, helmOp)
 		}
-	}
-	if r.registry.requests.Load() < 9 || r.registry.requests.Load() > 11 {
-		t.Errorf("%d requests in ten intervals, want about ten", r.registry.requests.Load())
-	}
-	r.registry.requests.Store(0)
-	helmOps[7].Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "now"}
-	r.pass(t, helmOps[7])
-	fresh := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: interval}})
-	fresh.Name = "fresh"
-	r.pass(t, fresh)
-	if r.registry.requests.Load() != 2 {
-		t.Errorf("%d requests, want a request of the HelmOp with a request annotation and of the new HelmOp",
-			r.registry.requests.Load())
-	}
+		if r.registry.requests.Load() != 50 {
+			t.Fatalf("%d requests at first, want a request of each HelmOp", r.registry.requests.Load())
+		}
+		next := map[int]time.Time{}
+		for i := range helmOps {
+			next[i] = controllertest.Noon
+		}
+		r.registry.requests.Store(0)
+		for elapsed := time.Duration(0); elapsed < 10*interval; elapsed += time.Second {
+			r.clock.SetTime(controllertest.Noon.Add(elapsed))
+			for i, helmOp := range helmOps {
+				if r.clock.Now().Before(next[i]) {
+					continue
+				}
+				next[i] = r.clock.Now().Add(r.pass(t, helmOp).RequeueAfter)
+			}
+		}
+		if r.registry.requests.Load() < 9 || r.registry.requests.Load() > 11 {
+			t.Errorf("%d requests in ten intervals, want about ten", r.registry.requests.Load())
+		}
+		r.registry.requests.Store(0)
+		helmOps[7].Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "now"}
+		r.pass(t, helmOps[7])
+		fresh := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: interval}})
+		fresh.Name = "fresh"
+		r.pass(t, fresh)
+		if r.registry.requests.Load() != 2 {
+			t.Errorf("%d requests, want a request of the HelmOp with a request annotation and of the new HelmOp",
+				r.registry.requests.Load())
+		}
+	})
 }
 
 // TestResolveWithUnresponsiveRegistry checks that an unresponsive registry does not block a worker, that the known
@@ -324,7 +375,7 @@ func TestResolveWithUnresponsiveRegistry(t *testing.T) {
 			t.Error("another HelmOp is blocked, too")
 		}
 		r.registry.hangs.Store(true)
-		r.clock = controllertest.Noon.Add(time.Hour)
+		r.clock.SetTime(controllertest.Noon.Add(time.Hour))
 		if outcome := r.pass(t, other); digestKnown(outcome) != "sha256:1" {
 			t.Error("the known artifact is dropped while the registry is unresponsive")
 		}
@@ -338,11 +389,11 @@ func TestResolveKeepsConditionWhileRetrying(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newResolver(t)
 		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
-		r.registry.err = &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}
+		r.registry.fail(&ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable})
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
 		r.registry.hangs.Store(true)
-		r.clock = r.clock.Add(time.Minute)
+		r.clock.Step(time.Minute)
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
 	})
@@ -352,7 +403,7 @@ func TestResolveKeepsConditionWhileRetrying(t *testing.T) {
 func resolvedSigned(t *testing.T, source addonsv1.ArtifactSource, keys client.Object) (*resolver, *addonsv1.HelmOp) {
 	t.Helper()
 	r := newResolver(t, keys)
-	r.verifier.trusted["sha256:1"] = true
+	r.verifier.trust("sha256:1")
 	helmOp := controllertest.HelmOpWith(source)
 	r.pass(t, helmOp)
 	return r, helmOp
@@ -361,8 +412,8 @@ func resolvedSigned(t *testing.T, source addonsv1.ArtifactSource, keys client.Ob
 // refuseAnother moves the tag to sha256:2, which is not signed, and checks that the artifact is refused.
 func (r *resolver) refuseAnother(t *testing.T, helmOp *addonsv1.HelmOp) {
 	t.Helper()
-	r.registry.artifact = chartArtifact("sha256:2")
-	r.clock = r.clock.Add(time.Hour)
+	r.registry.move("sha256:2")
+	r.clock.Step(time.Hour)
 	r.pass(t, helmOp)
 	expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 }
@@ -374,42 +425,38 @@ func TestResolveVerifies(t *testing.T) {
 		Interval: metav1.Duration{Duration: time.Minute},
 		Verify:   &addonsv1.Verification{SecretRef: controllertest.SecretRef("keys")},
 	}
-	t.Run("signed, then moved to something that is not", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "signed, then moved to something that is not", func(t *testing.T) {
 		r, helmOp := resolvedSigned(t, source, keys)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
 		if signed := helmOp.Status.Artifact.Verification; signed.Signers[0] != "key cosign.pub" || signed.PolicyDigest == "" {
 			t.Errorf("the status says %+v", signed)
 		}
-		r.registry.artifact = chartArtifact("sha256:2")
-		r.clock = controllertest.Noon.Add(time.Hour)
+		r.registry.move("sha256:2")
+		r.clock.SetTime(controllertest.Noon.Add(time.Hour))
 		if outcome := r.pass(t, helmOp); digestKnown(outcome) != "sha256:1" {
 			t.Errorf("the releases get %q", digestKnown(outcome))
 		}
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 	})
-	t.Run("never signed", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "never signed", func(t *testing.T) {
 		r := newResolver(t, keys)
-		r.verifier.err = verification.ErrUnsigned
+		r.verifier.fail(verification.ErrUnsigned)
 		helmOp := controllertest.HelmOpWith(source)
 		if outcome := r.pass(t, helmOp); outcome.Artifact != nil || helmOp.Status.Artifact != nil {
 			t.Error("an unsigned artifact is used")
 		}
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureNotFoundReason)
 	})
-	t.Run("the signatures cannot be had", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "the signatures cannot be had", func(t *testing.T) {
 		r := newResolver(t, keys)
-		r.verifier.err = &ocierr.Error{Op: "list", Kind: ocierr.ErrUnreachable}
+		r.verifier.fail(&ocierr.Error{Op: "list", Kind: ocierr.ErrUnreachable})
 		helmOp := controllertest.HelmOpWith(source)
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionUnknown, addonsv1.RegistryUnreachableReason)
 		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
 	})
-	t.Run("a key that is none", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "a key that is none", func(t *testing.T) {
 		r := newResolver(t, controllertest.Opaque("keys", map[string]string{"cosign.pub": "none"}))
 		helmOp := controllertest.HelmOpWith(source)
 		r.pass(t, helmOp)
@@ -419,21 +466,19 @@ func TestResolveVerifies(t *testing.T) {
 			t.Error("the registry got a request although the policy is invalid")
 		}
 	})
-	t.Run("a restart remembers who signed", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "a restart remembers who signed", func(t *testing.T) {
 		_, helmOp := resolvedSigned(t, source, keys)
 		after := newResolver(t, keys)
 		after.pass(t, helmOp)
-		if after.verifier.verifications != 0 {
+		if after.verifier.count() != 0 {
 			t.Error("an artifact that was verified before a restart is verified again")
 		}
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
 	})
-	t.Run("another key, while the registry is down", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "another key, while the registry is down", func(t *testing.T) {
 		_, helmOp := resolvedSigned(t, source, keys)
 		after := newResolver(t, controllertest.Opaque("keys", map[string]string{"other.pub": controllertest.PublicKey}))
-		after.registry.err = &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}
+		after.registry.fail(&ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable})
 		if outcome := after.pass(t, helmOp); digestKnown(outcome) != "sha256:1" {
 			t.Error("the artifact of the releases is dropped")
 		}
@@ -442,35 +487,32 @@ func TestResolveVerifies(t *testing.T) {
 			t.Error("a verification under another policy counts")
 		}
 	})
-	t.Run("the registry goes down after a digest was refused", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "the registry goes down after a digest was refused", func(t *testing.T) {
 		r, helmOp := resolvedSigned(t, source, keys)
 		r.refuseAnother(t, helmOp)
-		r.registry.err = &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}
-		r.clock = r.clock.Add(time.Hour)
+		r.registry.fail(&ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable})
+		r.clock.Step(time.Hour)
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 	})
-	t.Run("the status of one HelmOp vouches for no other", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "the status of one HelmOp vouches for no other", func(t *testing.T) {
 		r := newResolver(t, keys)
-		r.verifier.trusted["sha256:1"] = true
+		r.verifier.trust("sha256:1")
 		forger, victim := controllertest.HelmOpWith(source), controllertest.HelmOpWith(source)
 		victim.Name = "victim"
 		r.pass(t, victim)
 		r.pass(t, forger)
-		r.registry.artifact = chartArtifact("sha256:evil")
+		r.registry.move("sha256:evil")
 		forger.Status.Artifact.Digest = "sha256:evil"
-		r.clock = r.clock.Add(time.Hour)
+		r.clock.Step(time.Hour)
 		r.pass(t, forger)
-		r.clock = r.clock.Add(time.Second)
+		r.clock.Step(time.Second)
 		if outcome := r.pass(t, victim); digestKnown(outcome) != "sha256:1" {
 			t.Errorf("the other HelmOp gets %s", digestKnown(outcome))
 		}
 		expectCondition(t, victim, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 	})
-	t.Run("a refusal stays while the registry is unresponsive, and after a restart", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "a refusal stays while the registry is unresponsive, and after a restart", func(t *testing.T) {
 		r, helmOp := resolvedSigned(t, source, keys)
 		r.refuseAnother(t, helmOp)
 		helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "now"}
@@ -478,14 +520,13 @@ func TestResolveVerifies(t *testing.T) {
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 		after := newResolver(t, keys)
-		after.registry.err = &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}
+		after.registry.fail(&ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable})
 		after.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 	})
-	t.Run("a cache that lags behind", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "a cache that lags behind", func(t *testing.T) {
 		r := newResolver(t, keys)
-		r.verifier.trusted["sha256:1"] = true
+		r.verifier.trust("sha256:1")
 		helmOp := controllertest.HelmOpWith(source)
 		conditions.Set(helmOp, metav1.Condition{Type: addonsv1.VerifiedCondition, Status: metav1.ConditionUnknown,
 			Reason: addonsv1.ResolvingReason})
@@ -495,8 +536,7 @@ func TestResolveVerifies(t *testing.T) {
 		expectCondition(t, stale, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
 		expectCondition(t, stale, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
 	})
-	t.Run("the keys do not exist", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "the keys do not exist", func(t *testing.T) {
 		r := newResolver(t)
 		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: source.Interval})
 		r.pass(t, helmOp)
@@ -504,8 +544,7 @@ func TestResolveVerifies(t *testing.T) {
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.ReferenceNotFoundReason)
 	})
-	t.Run("no signature is demanded any more", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "no signature is demanded any more", func(t *testing.T) {
 		r := newResolver(t, keys)
 		helmOp := controllertest.HelmOpWith(source)
 		r.pass(t, helmOp)
