@@ -50,8 +50,9 @@ func (b *bench) pathOf(repository Repository) string {
 }
 
 const (
-	// impatience is the timeout for registries that do not answer, and patience for all others.
-	impatience, patience = 2 * time.Second, time.Minute
+	// impatience is the timeout for registries that do not answer, and patience for all others. It must also suffice for
+	// the requests that such a registry answers before.
+	impatience, patience = 5 * time.Second, time.Minute
 )
 
 // timeout returns how long a call waits for a registry with this fault.
