@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,49 +71,51 @@ func TestHeldReleases(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "flux", fluxPair)
-			w.isIdle, w.isUnserved, w.timeout = true, test.isUnserved, time.Minute
-			if test.end == timedOut {
-				w.timeout = 2 * time.Second
-			}
-			item := &w.plan().Items[0]
-			helmOp, err := w.begin(t.Context(), item)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := w.adopt(t.Context(), w.client, helmOp, "one"); err != nil {
-				t.Fatal(err)
-			}
-			helmOp.Status.Conditions, helmOp.Status.Failures = test.helmOp, test.failures
-			helmOp.Status.Rollout = &addonsv1.RolloutStatus{Revision: test.revision}
-			helmOp.Status.Clusters = &addonsv1.ClusterCounts{Paused: test.paused}
-			if err := w.client.Update(t.Context(), helmOp); err != nil {
-				t.Fatal(err)
-			}
-			if test.child != nil {
-				if err := w.adopt(t.Context(), w.client, helmOp, "two"); err != nil {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "flux", fluxPair)
+				w.isIdle, w.isUnserved, w.timeout = true, test.isUnserved, time.Minute
+				if test.end == timedOut {
+					w.timeout = 2 * time.Second
+				}
+				item := &w.plan().Items[0]
+				helmOp, err := w.begin(t.Context(), item)
+				if err != nil {
 					t.Fatal(err)
 				}
-				child := &addonsv1.HelmOpRelease{}
-				key := client.ObjectKey{Namespace: "fleet", Name: apiutil.ChildName("calico", "two")}
-				if err := w.client.Get(t.Context(), key, child); err != nil {
+				if err := w.adopt(t.Context(), w.client, helmOp, "one"); err != nil {
 					t.Fatal(err)
 				}
-				child.Status.Conditions = test.child
-				child.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 1}
-				if err := w.client.Update(t.Context(), child); err != nil {
+				helmOp.Status.Conditions, helmOp.Status.Failures = test.helmOp, test.failures
+				helmOp.Status.Rollout = &addonsv1.RolloutStatus{Revision: test.revision}
+				helmOp.Status.Clusters = &addonsv1.ClusterCounts{Paused: test.paused}
+				if err := w.client.Update(t.Context(), helmOp); err != nil {
 					t.Fatal(err)
 				}
-			}
-			err = w.finish(t.Context(), item, helmOp)
-			if err == nil || !strings.Contains(err.Error(), "1 release is not adopted: "+test.end) {
-				t.Errorf("error: %v", err)
-			}
-			notes := w.notes.String()
-			if !strings.Contains(notes, "calico: waiting for the adoption of 1 release") ||
-				strings.Count(notes, test.problem+"\n") != 1 && test.problem != "" {
-				t.Errorf("printed: %s", notes)
-			}
+				if test.child != nil {
+					if err := w.adopt(t.Context(), w.client, helmOp, "two"); err != nil {
+						t.Fatal(err)
+					}
+					child := &addonsv1.HelmOpRelease{}
+					key := client.ObjectKey{Namespace: "fleet", Name: apiutil.ChildName("calico", "two")}
+					if err := w.client.Get(t.Context(), key, child); err != nil {
+						t.Fatal(err)
+					}
+					child.Status.Conditions = test.child
+					child.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 1}
+					if err := w.client.Update(t.Context(), child); err != nil {
+						t.Fatal(err)
+					}
+				}
+				err = w.finish(t.Context(), item, helmOp)
+				if err == nil || !strings.Contains(err.Error(), "1 release is not adopted: "+test.end) {
+					t.Errorf("error: %v", err)
+				}
+				notes := w.notes.String()
+				if !strings.Contains(notes, "calico: waiting for the adoption of 1 release") ||
+					strings.Count(notes, test.problem+"\n") != 1 && test.problem != "" {
+					t.Errorf("printed: %s", notes)
+				}
+			})
 		})
 	}
 }
