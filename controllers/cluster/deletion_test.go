@@ -45,10 +45,8 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 		}
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().
-		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
-	for _, object := range append(objects, controllertest.HoldingHelmOp()) {
-		builder.WithObjects(object.DeepCopyObject().(client.Object))
-	}
+		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease).
+		WithObjects(append(controllertest.Copies(objects...), controllertest.HoldingHelmOp())...)
 	builder.WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
 			options ...client.PatchOption) error {

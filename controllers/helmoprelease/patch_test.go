@@ -35,7 +35,8 @@ func newWrites(t *testing.T, release *addonsv1.HelmOpRelease) *writes {
 	if err := addonsv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	return writesTo(fake.NewClientBuilder().WithScheme(scheme).WithObjects(release).WithStatusSubresource(release).Build())
+	return writesTo(fake.NewClientBuilder().WithScheme(scheme).WithObjects(release.DeepCopy()).
+		WithStatusSubresource(release).Build())
 }
 
 // writesTo records the writes to a client.

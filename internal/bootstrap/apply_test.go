@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
 const aDigest = "sha256:a"
@@ -36,7 +37,7 @@ func newApplier(t *testing.T, objects ...client.Object) (*Applier, context.Conte
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	t.Cleanup(cancel)
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(controllertest.Copies(objects...)...).Build()
 	return &Applier{Client: c, Report: func(client.Object, Outcome) {}}, ctx
 }
 

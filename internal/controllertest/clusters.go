@@ -142,7 +142,7 @@ func ManagementClient(t *testing.T, objects ...client.Object) client.Client {
 		addonsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	objects = append(objects,
+	objects = append(Copies(objects...),
 		KubeSystem(),
 		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: clusterlink.Management.Name, UID: "c"}})
 	return WithIndexes(fake.NewClientBuilder().WithScheme(scheme)).WithObjects(objects...).Build()

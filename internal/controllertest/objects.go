@@ -71,11 +71,16 @@ func SecretRef(name string) *addonsv1.SecretReference { return &addonsv1.SecretR
 
 // ClientOf returns a client with copies of some core objects.
 func ClientOf(objects ...client.Object) client.Client {
-	builder := fake.NewClientBuilder()
-	for _, object := range objects {
-		builder.WithObjects(object.DeepCopyObject().(client.Object)) // it is written to
+	return fake.NewClientBuilder().WithObjects(Copies(objects...)...).Build()
+}
+
+// Copies returns copies of objects. A client in memory writes to its objects, which parallel tests may share.
+func Copies(objects ...client.Object) []client.Object {
+	copies := make([]client.Object, len(objects))
+	for i, object := range objects {
+		copies[i] = object.DeepCopyObject().(client.Object)
 	}
-	return builder.Build()
+	return copies
 }
 
 // RemoveReleaseFinalizer removes the finalizer of a release.
