@@ -145,19 +145,25 @@ func TestRejectedObject(t *testing.T) {
 	helmOp.Spec.Values = rawJSON(map[string]any{"name": "Not_A_Name"})
 	s.create(helmOp)
 
-	failed := func(reason string, failures int) *addonsv1.HelmOpRelease {
-		return s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, reason),
-			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
-				g.Expect(child.Status.Failures).To(gomega.BeEquivalentTo(failures))
-				g.Expect(child.Status.LastError).To(gomega.ContainSubstring("Not_A_Name"))
-				g.Expect(child.Status.History).To(gomega.HaveLen(failures))
-			})
+	failed := func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+		g.Expect(child.Status.Failures).To(gomega.BeNumerically(">=", 1))
+		reason := addonsv1.UpgradeFailedReason
+		if child.Status.Failures == 1 {
+			reason = addonsv1.InstallFailedReason
+		}
+		expectCondition(g, child, addonsv1.ReleasedCondition, metav1.ConditionFalse, reason)
+		g.Expect(child.Status.LastError).To(gomega.ContainSubstring("Not_A_Name"))
+		g.Expect(child.Status.History).To(gomega.HaveLen(int(child.Status.Failures)))
 	}
-	first := failed(addonsv1.InstallFailedReason, 1)
-	s.eventuallyEvent(first, addonsv1.InstallFailedReason)
-	s.eventually(helmOp, failure("one", addonsv1.InstallFailedReason, "Not_A_Name"))
-	second := failed(addonsv1.UpgradeFailedReason, 2)
-	waited := second.Status.History[0].Time.Sub(second.Status.History[1].Time.Time)
+	// The first failure is the newest only for the ten seconds until the second try. Its Event and its action stay.
+	s.eventuallyEvent(s.child(helmOp, "one", failed), addonsv1.InstallFailedReason)
+	s.eventually(helmOp, failureOf("one", []string{addonsv1.InstallFailedReason, addonsv1.UpgradeFailedReason},
+		"Not_A_Name"))
+	history := s.child(helmOp, "one", failed, func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+		g.Expect(child.Status.Failures).To(gomega.BeEquivalentTo(2))
+	}).Status.History
+	s.Expect([]string{history[1].Action, history[0].Action}).To(gomega.Equal([]string{"Install", "Upgrade"}))
+	waited := history[0].Time.Sub(history[1].Time.Time)
 	s.Expect(waited).To(gomega.BeNumerically(">=", 10*time.Second), "between the first two tries")
 	w.eventuallyRevisions(releaseNamespace, "note", "1 failed", "2 failed")
 
