@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// freeze is how long the freeze of a Cluster lasts. The other Clusters are updated meanwhile.
-const freeze = 40 * time.Second
+// freeze is how long the freeze of a Cluster lasts at least after the other Clusters are updated.
+const freeze = 20 * time.Second
 
 // annotateCluster sets an annotation of a Cluster, or removes it if the value is empty.
 func (s *scenario) annotateCluster(cluster, key, value string) {
@@ -57,13 +57,19 @@ func (t *rolloutClusters) maintained(s *scenario, name string) {
 	q := own.newRolloutHelmOp(s, name, canaryFirst())
 
 	since := time.Now()
-	until := since.Add(freeze).UTC().Truncate(time.Second)
+	freezeUntil := func(end time.Time) {
+		s.annotateCluster("frozen", addonsv1.MaintenanceFreezesAnnotation, "2026-01-01/"+end.Format(time.RFC3339))
+	}
 	s.annotateCluster("vetoed", addonsv1.MaintenanceVetoAnnotation, "quarter end")
-	s.annotateCluster("frozen", addonsv1.MaintenanceFreezesAnnotation, "2026-01-01/"+until.Format(time.RFC3339))
+	freezeUntil(since.Add(time.Hour).UTC())
 	s.annotateCluster("open", addonsv1.MaintenanceWindowsAnnotation, "* * * * * 1h Europe/Berlin")
 	q.greet("two")
 	q.eventuallyText("two", t.clusters)
 	q.eventuallyText("two", []string{"open"}, "1 superseded", "2 deployed")
+	q.eventually(progress(13, 13, 0), deferred(2))
+	// On a full machine, each step takes much longer than usual, so the freeze must, too.
+	until := time.Now().Add(max(freeze, time.Since(since))).UTC().Truncate(time.Second)
+	freezeUntil(until)
 	h := q.eventually(inPhase(2, addonsv1.RolloutPhaseProgressing), progress(13, 13, 0), deferred(2),
 		condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.WaitingForMaintenanceReason),
 		condition(addonsv1.RollingOutCondition, metav1.ConditionTrue, addonsv1.WaitingForMaintenanceReason),
