@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
@@ -96,6 +97,8 @@ type holdLog struct {
 	// without are the states in which the Cluster had no annotation of the HelmOp, neither for a hold nor for a released
 	// upgrade.
 	without []string
+	// holds are the values of the annotation for a hold.
+	holds []string
 }
 
 // watchHolds starts to watch a Cluster.
@@ -117,10 +120,13 @@ func (l *holdLog) add(cluster *clusterv1.Cluster) {
 	if !l.served {
 		return
 	}
-	for key := range cluster.Annotations {
-		prefix, name, _ := strings.Cut(key, "/")
-		if (prefix == clusterv1.BeforeClusterUpgradeHookAnnotationPrefix ||
-			prefix == addonsv1.UpgradeReleasedAnnotationPrefix) && strings.HasPrefix(name, "helmop-") {
+	for key, value := range cluster.Annotations {
+		switch prefix, name, _ := strings.Cut(key, "/"); {
+		case !strings.HasPrefix(name, "helmop-"):
+		case prefix == clusterv1.BeforeClusterUpgradeHookAnnotationPrefix:
+			l.holds = append(l.holds, value)
+			return
+		case prefix == addonsv1.UpgradeReleasedAnnotationPrefix:
 			return
 		}
 	}
@@ -134,6 +140,21 @@ func (l *holdLog) expectKept(s *scenario) {
 	defer l.mu.Unlock()
 	s.Expect(l.served).To(gomega.BeTrue())
 	s.Expect(l.without).To(gomega.BeEmpty(), "the Cluster had no hold")
+}
+
+// expectNotCountedBefore checks that no time before a given time has counted for the timeout of a hold.
+func (l *holdLog) expectNotCountedBefore(s *scenario, began time.Time) {
+	s.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, hold := range l.holds {
+		// While the time does not count, the value has the time that has counted before.
+		if _, used, isSuspended := strings.Cut(hold, " used "); isSuspended {
+			s.Expect(used).To(gomega.Equal("0s"), hold)
+		} else if _, since := clusterlife.HeldUpgrade(hold); !since.IsZero() {
+			s.Expect(since).To(gomega.BeTemporally(">=", began.Truncate(time.Second)), hold)
+		}
+	}
 }
 
 // TestClusterUpgradeWaitsForRelease upgrades Clusters of a ClusterClass. Their releases hold the upgrade by Cluster
@@ -180,6 +201,11 @@ func TestClusterUpgradeWaitsForRelease(t *testing.T) {
 			s.expectVersion(ctx, g, "vetoed", kubernetes135)
 		}).WithContext(s.Context()).WithTimeout(20 * time.Second).Should(gomega.Succeed())
 		w.eventuallyRevisions(releaseNamespace, "vetoed", "1 deployed")
+		s.eventuallyCluster("vetoed", upgradeHoldIs("vetoed", gomega.HaveSuffix(" used 0s")))
+		// A full machine may need longer than the timeout for the upgrade of the release. The release may get the new timeout
+		// only after the veto.
+		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.BeforeClusterUpgrade.Timeout.Duration = 10 * time.Minute })
+		ended := time.Now()
 		s.annotateCluster("vetoed", addonsv1.MaintenanceVetoAnnotation, "")
 		note = s.eventuallyEventText("Cluster", "vetoed", corev1.EventTypeNormal, addonsv1.ClusterUpgradeReleasedEvent)
 		s.Expect(note).To(gomega.ContainSubstring("the release is ready for it"))
@@ -187,6 +213,7 @@ func TestClusterUpgradeWaitsForRelease(t *testing.T) {
 		w.eventuallyRevisions(releaseNamespace, "vetoed", "1 superseded", "2 deployed")
 		s.eventually(helmOp, ready(1))
 		log.expectKept(s)
+		log.expectNotCountedBefore(s, ended)
 	})
 	s.part("continues after the timeout in any case", func(s *scenario) {
 		_, helmOp, log := s.classCluster("late", "9.9.9", 5*time.Second)
