@@ -15,7 +15,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// brokenProvider is a version of HelmOp that never becomes ready.
+// brokenProvider is a version of HelmOp that never becomes ready. The first one has the long timeout of the command
+// until its program was started often enough.
 type brokenProvider struct {
 	step, image string
 	// starts is the least number of starts of its program.
@@ -43,9 +44,9 @@ func brokenPrograms(dir string) (map[string]string, error) {
 
 func brokenProviders() []brokenProvider {
 	return []brokenProvider{
+		{"keeps the old version if the new one crashes", crashingImage, 2},
 		{"keeps the old version if the new one cannot start", brokenImage, 0},
 		{"keeps the old version if the new one never becomes ready", hangingImage, 1},
-		{"keeps the old version if the new one crashes", crashingImage, 2},
 	}
 }
 
@@ -53,19 +54,21 @@ func brokenProviders() []brokenProvider {
 // upgrade is rolled back.
 func (s *bootstrapScenario) keepsOldVersion(broken brokenProvider) {
 	provider := s.helmOp(providerHelmOp)
-	s.setProviderTimeout(&metav1.Duration{Duration: providerTimeout})
 	old, starts := s.kubelet.PIDs(secondImage)
 	s.Expect(old).To(gomega.HaveLen(1))
 	leader := s.leader()
 	digest := s.pushProvider("--image", broken.image)
+	s.Eventually(func() int {
+		_, tried := s.kubelet.PIDs(broken.image)
+		return tried
+	}).WithContext(s.Context()).Should(gomega.BeNumerically(">=", broken.starts))
+	s.setProviderTimeout(&metav1.Duration{Duration: providerTimeout})
 	s.child(provider, "management-cluster", func(g gomega.Gomega, release *addonsv1.HelmOpRelease) {
 		g.Expect(rolledBack(release.Status.History, digest)).To(gomega.BeTrue(), "%s", toJSON(release.Status))
 	})
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
 		g.Expect(s.deployment(ctx, g).Spec.Template.Spec.Containers[0].Image).To(gomega.Equal(secondImage))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
-	_, tried := s.kubelet.PIDs(broken.image)
-	s.Expect(tried).To(gomega.BeNumerically(">=", broken.starts))
 	now, startsNow := s.kubelet.PIDs(secondImage)
 	s.Expect(now).To(gomega.Equal(old), "the old manager was never stopped")
 	s.Expect(startsNow).To(gomega.Equal(starts))
