@@ -55,12 +55,15 @@ type Engine interface {
 	Observe(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error)
 	ObserveNamespace(ctx context.Context, target model.Target, namespace, name string) (map[string]model.Observation,
 		error)
+	ObserveCluster(ctx context.Context, target model.Target, namespace, name string) (model.Observation, map[string]bool,
+		error)
 	Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
 		options model.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
 	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int,
 		use func([]*unstructured.Unstructured)) error
 	Access(target model.Target) (*model.Access, error)
 	Lock(target model.Target, desired model.Desired) (unlock func(), err error)
+	MayBeNew(target model.Target, desired model.Desired, options model.Options) bool
 	Confirm(ctx context.Context, target model.Target, desired model.Desired, observed model.Record) error
 	TakeOver(ctx context.Context, target model.Target, desired model.Desired, observation model.Observation) error
 	Saw(cluster, namespace, name string, versions map[inventory.Ref]model.ObjectVersion)
@@ -205,6 +208,28 @@ func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpReleas
 		r.slots.Keep(request.NamespacedName)
 	case err == nil:
 		r.memoryOf(release).Records.KeepFirst(key, observation)
+	}
+	return observation, err, ok
+}
+
+// observeNew does the same as observe for a release that may be new, see recordreads.Reads.ObserveNew.
+func (r *Reconciler) observeNew(ctx context.Context, p *releasePass) (observation model.Observation, err error,
+	ok bool,
+) {
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
+	key := recordreads.KeyOf(p.release, p.target, p.desired)
+	observation, err, ok = r.reads.ObserveNew(ctx, request, apiutil.ClusterKey(p.release), key,
+		func(ctx context.Context) (model.Observation, error) {
+			return r.engine.Observe(ctx, p.target, p.desired.Namespace, p.desired.Name)
+		},
+		func(ctx context.Context) (model.Observation, map[string]bool, error) {
+			return r.engine.ObserveCluster(ctx, p.target, p.desired.Namespace, p.desired.Name)
+		})
+	switch {
+	case !ok:
+		r.slots.Keep(request.NamespacedName)
+	case err == nil:
+		r.memoryOf(p.release).Records.KeepFirst(key, observation)
 	}
 	return observation, err, ok
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
@@ -17,11 +18,16 @@ import (
 )
 
 // remembered returns what is known about a release's records without another read. ok is false if nothing is known, if
-// a newer read is under way, or if a user has requested a retry: the reason may be a change by hand.
+// a newer read is under way, or if a user has requested a retry: the reason may be a change by hand. A list of all
+// records of the Cluster may show that a new release has none.
 func (r *Reconciler) remembered(p *releasePass) (result *recordreads.Result, ok bool) {
 	key := recordreads.KeyOf(p.release, p.target, p.desired)
 	if r.reads.IsUnderWay(key) || p.subject().NewRetryRequest() != "" {
 		return nil, false
+	}
+	if p.mayBeNew {
+		result = r.reads.NoRecords(apiutil.ClusterKey(p.release), p.desired.Namespace)
+		return result, result != nil
 	}
 	return r.memoryOf(p.release).Records.Take(key, p.release)
 }
@@ -59,9 +65,14 @@ func isAsLeft(left *recordreads.Left, snapshot *objectwatch.Snapshot) bool {
 }
 
 // keepForAction keeps the records that a pass has read, for the pass that follows when the chart is there or a slot is
-// free.
+// free. If there was only a list of all records of the Cluster, that pass may use such a list, too.
 func (r *Reconciler) keepForAction(p *releasePass) {
-	r.memoryOf(p.release).Records.KeepForAction(p.mark, recordreads.KeyOf(p.release, p.target, p.desired), p.observation)
+	records := &r.memoryOf(p.release).Records
+	if p.observation.Assumed {
+		records.Unread(p.mark)
+		return
+	}
+	records.KeepForAction(p.mark, recordreads.KeyOf(p.release, p.target, p.desired), p.observation)
 }
 
 // keepLeft keeps the records as an action has left them, for the passes that follow because the objects become healthy.

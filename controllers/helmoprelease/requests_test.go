@@ -12,6 +12,7 @@ import (
 
 	"github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,9 +98,10 @@ func TestRequestsOfARelease(t *testing.T) {
 	f.watched(release, 1)
 	f.makeAvailable(1, 1)
 	f.ready(release, 1)
-	// The namespace exists, so HelmOp searches the Deployment before it creates it.
-	wantSent("installation", map[string]int{"LIST secrets": 1, "GET deployments": 1, "POST secrets": 1,
-		"POST deployments": 1, "PUT secrets": 1, "WATCH deployments": 1})
+	// The Cluster is new, so HelmOp has listed the records of all namespaces. The namespace exists, so HelmOp searches the
+	// Deployment before it creates it.
+	wantSent("installation", map[string]int{"GET deployments": 1, "POST secrets": 1, "POST deployments": 1,
+		"PUT secrets": 1, "WATCH deployments": 1})
 
 	f.patchDeployment(`{"spec":{"replicas":2}}`, func(object client.Object, patch client.Patch) error {
 		return f.Patch(f.Context(), object, patch)
@@ -212,5 +214,79 @@ func TestRequestsOfAWaitingUninstallation(t *testing.T) {
 	if want := map[string]int{"LIST secrets": 2, "GET secrets": 1, "PUT secrets": 1, "DELETE secrets": 3,
 		"DELETE configmaps": 4}; !maps.Equal(sent, want) {
 		t.Errorf("from the first slot: the requests are %v, want %v", sent, want)
+	}
+}
+
+// newRelease creates another release of the HelmOp, in a namespace of its own. f has this namespace then.
+func (f *fixture) newRelease(artifact addonsv1.ResolvedArtifact, suffix string) (in *fixture,
+	release *addonsv1.HelmOpRelease,
+) {
+	f.Helper()
+	system, err := apiutil.SystemNamespace(f.Context(), f.Client)
+	f.must(err)
+	release = f.release(artifact, func(r *addonsv1.HelmOpRelease) {
+		r.Name += suffix
+		r.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: string(system.UID)}
+		r.Spec.Release.Namespace += suffix
+	})
+	other := *f
+	other.namespace += suffix
+	return &other, release
+}
+
+// TestRequestsOfNewReleases counts the requests for the first releases of a new Cluster, whose namespaces do not exist.
+// HelmOp lists the records of the Cluster once, and not the records of any release. Meanwhile, no other test runs.
+func TestRequestsOfNewReleases(t *testing.T) { //nolint:paralleltest // The lists of all tests have the same path.
+	f := newFixture(t)
+	artifact := f.artifact("1.0.0", map[string]string{"app.yaml": oneDeployment})
+	before := shared.requests.to("/api/v1/secrets")
+	created := map[*fixture]*addonsv1.HelmOpRelease{}
+	for _, suffix := range []string{"-a", "-b", "-c"} {
+		in, release := f.newRelease(artifact, suffix)
+		created[in] = release
+	}
+	for in, release := range created {
+		in.watched(release, 1)
+		in.makeAvailable(1, 1)
+		in.ready(release, 1)
+		want := map[string]int{"POST secrets": 1, "POST deployments": 1, "PUT secrets": 1}
+		got := shared.requests.in(in.namespace)
+		// The watches of the releases begin together, so a watch may begin again.
+		delete(got, "WATCH deployments")
+		delete(got, "LIST deployments")
+		if !maps.Equal(got, want) {
+			t.Errorf("the requests for the release in %s are %v, want %v", in.namespace, got, want)
+		}
+	}
+	if lists := shared.requests.to("/api/v1/secrets") - before; lists != 1 {
+		t.Errorf("the records of the Cluster are listed %d times", lists)
+	}
+}
+
+// TestReleaseOfOtherOwnerInNewCluster checks that a release of another owner stays unchanged in a new Cluster, in which
+// HelmOp has just found no records in the namespace of the release.
+func TestReleaseOfOtherOwnerInNewCluster(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	artifact := f.artifact("1.0.0", helmtest.TwoConfigMaps())
+	in, release := f.newRelease(artifact, "-a")
+	in.ready(release, 1)
+
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace + "-b"}}
+	f.must(f.Create(t.Context(), namespace))
+	record := &corev1.Secret{Type: "helm.sh/release.v1", ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name,
+		Name: "sh.helm.release.v1.cni.v7", Labels: map[string]string{"owner": "helm", "name": "cni", "version": "7",
+			"status": "deployed"}}}
+	f.must(f.Create(t.Context(), record))
+	version := record.ResourceVersion
+	in, release = f.newRelease(artifact, "-b")
+	in.eventually(release, func(g gomega.Gomega) {
+		g.Expect(conditions.GetReason(release, addonsv1.ReadyCondition)).To(gomega.Equal(
+			addonsv1.ReleaseConflictReason))
+	})
+	f.must(f.Get(t.Context(), client.ObjectKeyFromObject(record), record))
+	if record.ResourceVersion != version || in.records() != 1 || len(in.configMaps()) != 0 {
+		t.Errorf("the record has the version %s, before %s; %d records, the ConfigMaps %v", record.ResourceVersion, version,
+			in.records(), in.configMaps())
 	}
 }

@@ -36,6 +36,7 @@ func (r *Reconciler) checkSameCluster(ctx context.Context, p *releasePass) (*ctr
 		return nil, err
 	}
 	r.unfollow(p.release)
+	r.memoryOf(p.release).Preparation.PauseOwn(&p.release.Status)
 	conditions.Delete(p.release, addonsv1.StalledCondition)
 	p.release.Status.State, p.release.Status.NextTryAt = string(model.StateForeign), metav1.Time{}
 	r.reportConflict(p, attempts.VerbUpgrade, addonsv1.ReleaseConflictReason, conflict)

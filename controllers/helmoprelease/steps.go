@@ -48,6 +48,10 @@ type releasePass struct {
 	options model.Options
 	policy  model.Policy
 
+	// mayBeNew is true if a list of all records of the Cluster may show that the release has none. A deletion never
+	// relies on such a list. Set by checkNew.
+	mayBeNew bool
+
 	// observation is the state in Helm's records. kept is nil unless the state was kept from an earlier pass. Set by
 	// observeRecords.
 	observation model.Observation
@@ -151,6 +155,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 		r.keepNextTry,
 		r.connectCluster,
 		r.readSpec,
+		r.checkNew,
 		r.observeRecords,
 		r.checkSameCluster,
 		r.takeOverAfterMove,
@@ -312,12 +317,16 @@ func (r *Reconciler) readSpec(ctx context.Context, p *releasePass) (*ctrl.Result
 
 // observeRecords sets the observation of Helm's records.
 func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+	observe := r.observeFirst
+	if p.mayBeNew {
+		observe = r.observeNew
+	}
 	if kept, ok := r.remembered(p); ok {
 		p.observation, p.kept = kept.Observation, kept
 	} else {
 		var err error
 		began := p.trace.Now()
-		if p.observation, err, ok = r.observeFirst(ctx, p); !ok {
+		if p.observation, err, ok = observe(ctx, p); !ok {
 			p.trace.Wait(tracing.SpanObserve, began)
 			return after(0), nil
 		}
@@ -401,6 +410,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 	release.Status.NextTryAt = metav1.NewTime(decision.NextTryAt)
 	if isIdle(decision) {
 		r.memoryOf(release).Delay.Forget()
+		r.memoryOf(release).Preparation.PauseOwn(&release.Status)
 	}
 	switch decision.Action {
 	case model.ActionNone:
@@ -418,6 +428,8 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 	case model.ActionStall:
 		r.reportStalled(p, decision)
 	case model.ActionRefuse:
+		// A pass that found no release may have begun a preparation.
+		r.memoryOf(release).Preparation.End(&release.Status)
 		r.reportRefused(p, decision)
 		p.due(cmp.Or(decision.RequeueAfter, conflictRetry))
 	default:

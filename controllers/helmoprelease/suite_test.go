@@ -156,6 +156,19 @@ func (r *requests) in(namespace string) map[string]int {
 	return count
 }
 
+// to returns the number of requests for a path so far.
+func (r *requests) to(path string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	count := 0
+	for _, request := range r.sent {
+		if request.URL.Path == path {
+			count++
+		}
+	}
+	return count
+}
+
 // links connects each Cluster to one API server.
 type links struct {
 	*clusterlink.Links

@@ -93,6 +93,14 @@ func (p *Preparation) FetchFailed(s *Subject) {
 // the rendering. If a rendering follows, it belongs to the same preparation.
 func (p *Preparation) Pause(status *addonsv1.HelmOpReleaseStatus) { status.Preparation = nil }
 
+// PauseOwn does the same as Pause for a preparation that this process has begun: the release waits for something else.
+// A preparation that a former manager did not end stays.
+func (p *Preparation) PauseOwn(status *addonsv1.HelmOpReleaseStatus) {
+	if known := status.Preparation; known != nil && known.Key == p.key {
+		p.Pause(status)
+	}
+}
+
 // End removes the preparation from the status, because the rendering has ended or is not needed.
 func (p *Preparation) End(status *addonsv1.HelmOpReleaseStatus) {
 	status.Preparation, p.count, p.isRefetched = nil, 0, false

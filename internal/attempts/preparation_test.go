@@ -75,6 +75,22 @@ func TestInterruptedPreparation(t *testing.T) {
 	}
 }
 
+// TestPauseOfOwnPreparation checks that a release that waits for something else keeps only the preparation that a
+// former manager did not end.
+func TestPauseOfOwnPreparation(t *testing.T) {
+	t.Parallel()
+	s := preparedSubject()
+	var former, current Preparation
+	begin(&former, s, controllertest.Noon)
+	if current.PauseOwn(&s.Release.Status); s.Release.Status.Preparation == nil {
+		t.Error("the preparation of the former manager is lost")
+	}
+	if former.PauseOwn(&s.Release.Status); s.Release.Status.Preparation != nil {
+		t.Error("the own preparation stays")
+	}
+	former.PauseOwn(&s.Release.Status)
+}
+
 // TestPreparationEndsWithRecord checks the stop of a manager after the rendering: Helm's record of the action shows
 // that the preparation had ended.
 func TestPreparationEndsWithRecord(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/knownobjects"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/namespacing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
@@ -91,6 +92,19 @@ func (c *Client) reached(target model.Target, conn *connections.Connection, vers
 	if c.restored != nil {
 		c.restored(target.Key)
 	}
+}
+
+// MayBeNew reports whether the first installation of a release may assume that the release has no records: then it must
+// create the namespace of the release, and the namespace is not known to exist. It sends no request.
+func (c *Client) MayBeNew(target model.Target, desired model.Desired, options model.Options) bool {
+	conn, err := c.connections.Get(target)
+	if err != nil {
+		return false
+	}
+	namespace := &namespacing.Namespacer{Clients: &connections.Getter{Conn: conn},
+		Impersonated: target.Impersonate != ""}
+	namespace.Prepare(desired, options.Install, true)
+	return namespace.MayBeMissing()
 }
 
 // Forget drops all cached data of a cluster. key is the Key of the cluster's [model.Target]. Call Forget when the

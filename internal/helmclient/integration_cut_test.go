@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -138,6 +139,19 @@ func cutCases() map[string]cutCase {
 			finish:  settle,
 			objects: first, revisions: []string{"deployed"},
 		},
+		"install without a list": {
+			decide:  func(r *cutRun) (decide.Decision, error) { return r.decideAssumed(r.ctx) },
+			finish:  settle,
+			objects: first, revisions: []string{"deployed"},
+		},
+		// The namespace exists, so the action lists the records.
+		"install without a list in a namespace": {
+			prepare: (*cutRun).createNamespace,
+			decide:  func(r *cutRun) (decide.Decision, error) { return r.decideAssumed(r.ctx) },
+			finish:  settle,
+			objects: first, revisions: []string{"deployed"},
+			modes: []string{"response lost, cluster unreachable", "request lost once"},
+		},
 		// The API server needs seconds for each CRD, so this case has few modes.
 		"install with a CRD": {
 			prepare: func(r *cutRun) error {
@@ -229,6 +243,12 @@ func cutCases() map[string]cutCase {
 			objects: map[string]string{"ConfigMap/hook": "ran"},
 		},
 	}
+}
+
+func (r *cutRun) createNamespace() error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.name}}
+	_, err := r.kube.CoreV1().Namespaces().Create(r.ctx, namespace, metav1.CreateOptions{})
+	return err
 }
 
 // takeWidget checks that the Widget of the chart exists, and deletes its CRD, so that the API server has few CRDs.

@@ -62,6 +62,8 @@ var (
 	installBudget = nine("POST").and(budget{
 		"LIST secrets": 1, "POST namespaces": 1, "POST secrets": 1, "PUT record": 1,
 	})
+	// The records were assumed to be absent, so there is no observation.
+	assumedBudget = nine("POST").and(budget{"POST namespaces": 1, "POST secrets": 1, "PUT record": 1})
 	// The requests are the same without the namespace. In addition, each object in the namespace is searched.
 	secondInstallBudget = nine("POST").and(budget{
 		"LIST secrets": 1, "POST secrets": 1, "PUT record": 1, "GET configmaps": 1, "GET daemonsets": 1,
@@ -111,8 +113,11 @@ func TestIntegrationBudgetOfRequests(t *testing.T) {
 	step := func(name string, run *releaseRun, want budget) {
 		t.Helper()
 		decide := run.decide
-		if want["DELETE record"] > 0 {
+		switch {
+		case want["DELETE record"] > 0:
 			decide = run.decideUninstall
+		case want["LIST secrets"] == 0:
+			decide = run.decideAssumed
 		}
 		decision, err := decide(t.Context())
 		if err != nil {
@@ -135,6 +140,9 @@ func TestIntegrationBudgetOfRequests(t *testing.T) {
 		}
 	}
 	step("installation", run, installBudget)
+	assumed := b.newRun(run.chart, run.values)
+	assumed.desired.Namespace = b.namespace + "-assumed"
+	step("installation of a release that is assumed to be new", assumed, assumedBudget)
 	run.values, run.desired.ValuesDigest = map[string]any{"cluster": "one", "logLevel": "debug"}, "v2"
 	watches := []string{"deployments.apps", "daemonsets.apps", "poddisruptionbudgets.policy", "services"}
 	// Controllers write the status of three objects.

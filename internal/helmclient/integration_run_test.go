@@ -57,6 +57,11 @@ func (r *releaseRun) decide(ctx context.Context) (decide.Decision, error) {
 	return decide.Next(obs, r.desired, r.policy, r.past, time.Now()), err
 }
 
+// decideAssumed decides without an observation: the release is assumed to have no records.
+func (r *releaseRun) decideAssumed(context.Context) (decide.Decision, error) {
+	return decide.Next(model.Observation{Assumed: true}, r.desired, r.policy, r.past, time.Now()), nil
+}
+
 func (r *releaseRun) decideUninstall(ctx context.Context) (decide.Decision, error) {
 	obs, err := r.observe(ctx)
 	return decide.Uninstall(obs, r.desired, r.policy, time.Now()), err

@@ -7,8 +7,10 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
 
@@ -60,6 +62,46 @@ func (c *Client) ObserveNamespace(ctx context.Context, target model.Target, name
 		observations[of] = found.observation()
 	}
 	return observations, nil
+}
+
+// clusterListTimeout is how long ObserveCluster waits for a list of all records. It leaves time for the list of one
+// release.
+const clusterListTimeout = 4 * time.Second
+
+// ObserveCluster does the same as Observe, and also returns the namespaces of the cluster that have records of any
+// release, in the same request. namespaces is nil if they are not known: the cluster has too many records for one
+// response, or the list fails or is too slow. ObserveCluster then reads only the records of the release. It does not if
+// the credentials are refused.
+func (c *Client) ObserveCluster(ctx context.Context, target model.Target, namespace, name string,
+) (observation model.Observation, namespaces map[string]bool, err error) {
+	conn, err := c.connections.Get(target)
+	if err != nil {
+		return observation, nil, helmerr.Observing(err)
+	}
+	at, newest := conn.Observations.Now(), conn.Newest.Get()
+	options := metav1.ListOptions{LabelSelector: records.SelectorOfAll, Limit: records.ObservePageSize}
+	listCtx, cancel := context.WithTimeout(ctx, clusterListTimeout)
+	defer cancel()
+	page, err := recordsIn(conn.Metadata, metav1.NamespaceAll).List(listCtx, options)
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return observation, nil, helmerr.Observing(err)
+	case err != nil, page.Continue != "", len(page.Items) > records.ObservePageSize:
+		// A server that ignores the limit of the list must not fill the memory of the manager.
+		observation, err = c.Observe(ctx, target, namespace, name)
+		return observation, nil, err
+	}
+	c.reached(target, conn, page.ResourceVersion, newest)
+	found, namespaces := &history{}, map[string]bool{}
+	for i := range page.Items {
+		object := &page.Items[i]
+		namespaces[object.Namespace] = true
+		if object.Namespace == namespace && object.Labels[model.HelmLabelName] == name {
+			found.add(object)
+		}
+	}
+	conn.Observations.Put(conn.ObservationKey(namespace, name), at, found.metadata, found.bytes)
+	return found.observation(), namespaces, nil
 }
 
 // historiesIn reads the metadata of all records in a namespace, by the names of their releases, and the resourceVersion

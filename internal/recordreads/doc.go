@@ -13,6 +13,9 @@
 // and holds no worker. The result is for the pass that began the read, and for the [Kept] of the other releases. These
 // releases are enqueued together at the end of the read, before releases that are only checked and have not begun.
 //
+// In a new cluster, [Reads.ObserveNew] reads the records of all namespaces in one request. For some time, the result
+// shows which releases have no records, see [Reads.NoRecords]: their first installations need no read.
+//
 // A [Kept] has the result of a read, or the records that an action has left, for passes that need no other read.
 //
 // The package does not read records itself: callers of [Reads.Observe] pass the function that reads. Callers must call

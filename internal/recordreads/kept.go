@@ -84,6 +84,14 @@ type Mark struct{ last *entry }
 // IsUnread reports whether the records were not read yet.
 func (k *Kept) IsUnread() bool { return k.last.Load() == nil }
 
+// Unread makes the records count as not read again, if they were not outdated after the mark: a pass that only assumed
+// that there are none has waited, and has changed nothing.
+func (k *Kept) Unread(mark Mark) {
+	if mark.last != nil {
+		k.last.CompareAndSwap(mark.last, nil)
+	}
+}
+
 // KeepFirst stores the result of the first read, which the current pass uses, for one more pass. It ignores the results
 // of later reads.
 func (k *Kept) KeepFirst(key string, observation model.Observation) {
@@ -160,11 +168,11 @@ func (k *Kept) Outdate() Mark {
 // Permits reports whether a decision may be based on the result. Most results permit only to do nothing, and this only
 // without drift correction. A waiting release needs the current state to end its wait. The correction of drift needs
 // the currently deployed revision. A result for an action also permits to install and to upgrade: such an action checks
-// the records on which it is based by the preconditions of its writes.
+// the records on which it is based by the preconditions of its writes. An assumption permits only an installation.
 func (r *Result) Permits(decision decide.Decision, policy model.Policy) bool {
 	switch decision.Action {
 	case model.ActionNone:
-		return !policy.CorrectDrift
+		return !policy.CorrectDrift && !r.Assumed
 	case model.ActionInstall, model.ActionUpgrade:
 		return r.forAction && decision.Recovery == decide.RecoverNothing && decision.State != model.StateForeign
 	default:

@@ -113,6 +113,33 @@ func TestWaitingPassKeepsItsRead(t *testing.T) {
 	}
 }
 
+// TestAssumptionLeavesRecordsUnread checks that the records count as not read while a release waits after an
+// assumption, and not after anything else.
+func TestAssumptionLeavesRecordsUnread(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		steps func(*Kept)
+		want  bool
+	}{
+		"not read":                {steps: func(*Kept) {}, want: true},
+		"read":                    {steps: func(k *Kept) { k.KeepFirst("key", model.Observation{}) }},
+		"outdated before a read":  {steps: func(k *Kept) { k.Outdate() }},
+		"assumed, and waits":      {steps: func(k *Kept) { k.Unread(k.Outdate()) }, want: true},
+		"outdated during a pass":  {steps: func(k *Kept) { mark := k.Outdate(); k.Outdate(); k.Unread(mark) }},
+		"outdated during a wait":  {steps: func(k *Kept) { k.Unread(k.Outdate()); k.Outdate() }},
+		"no mark after an action": {steps: func(k *Kept) { k.Outdate(); k.Unread(Mark{}) }},
+		"read, and waits": {steps: func(k *Kept) {
+			k.KeepForAction(k.Outdate(), "key", model.Observation{ReadAt: time.Now()})
+		}},
+	} {
+		records := &Kept{}
+		tc.steps(records)
+		if got := records.IsUnread(); got != tc.want {
+			t.Errorf("%s: unread: %t", name, got)
+		}
+	}
+}
+
 // TestActionLeavesItsRecords checks that all passes of the next minute know the records after an action, unless
 // something else may have changed them. Then they are dropped.
 func TestActionLeavesItsRecords(t *testing.T) {
@@ -182,4 +209,23 @@ func TestResultPermitsOnlyToDoNothing(t *testing.T) {
 			t.Errorf("%s, and drift is corrected by it", action)
 		}
 	}
+}
+
+// TestAssumptionPermitsOnlyInstallation checks the decisions that may be based on a list of all records of a Cluster.
+func TestAssumptionPermitsOnlyInstallation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newClusterFixture(t)
+		f.passes("a")
+		assumed := f.NoRecords(named("c"), "b")
+		if assumed == nil || !assumed.Assumed {
+			t.Fatalf("got %+v", assumed)
+		}
+		for _, action := range []model.Action{model.ActionInstall, model.ActionNone, model.ActionWait, model.ActionStall,
+			model.ActionRefuse, model.ActionAdopt} {
+			got := assumed.Permits(decide.Decision{Action: action, State: model.StateAbsent}, model.Policy{})
+			if got != (action == model.ActionInstall) {
+				t.Errorf("%s is permitted: %t", action, got)
+			}
+		}
+	})
 }

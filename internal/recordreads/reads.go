@@ -54,6 +54,8 @@ type Reads struct {
 	waiting  map[client.ObjectKey]map[ctrl.Request]string
 	// shared has the running reads of whole namespaces.
 	shared map[string]struct{}
+	// clusters has the last list of all records of each Cluster, see ObserveNew.
+	clusters map[client.ObjectKey]*clusterRead
 }
 
 // New returns Reads for a number of workers. Each worker may wait for a cluster.
@@ -65,7 +67,7 @@ func New(workers int, links Links) *Reads {
 	return &Reads{
 		tasks: tasks, links: links,
 		inFlight: map[client.ObjectKey]int{}, waiting: map[client.ObjectKey]map[ctrl.Request]string{},
-		shared: map[string]struct{}{},
+		shared: map[string]struct{}{}, clusters: map[client.ObjectKey]*clusterRead{},
 	}
 }
 
@@ -83,12 +85,20 @@ func (s *Reads) IsUnderWay(key string) bool { return s.tasks.IsUnderWay(key) }
 func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster client.ObjectKey, key string,
 	read func(context.Context) (model.Observation, error),
 ) (observation model.Observation, err error, done bool) {
+	return s.observe(ctx, release, cluster, key, s.begin, read)
+}
+
+// observe does the same as Observe. begin reports whether the read may begin.
+func (s *Reads) observe(ctx context.Context, release ctrl.Request, cluster client.ObjectKey, key string,
+	begin func(cluster client.ObjectKey, release ctrl.Request, key string, isUnresponsive bool) bool,
+	read func(context.Context) (model.Observation, error),
+) (observation model.Observation, err error, done bool) {
 	began, grace := time.Now(), async.Grace
 	isUnresponsive := s.links.State(cluster).Unresponsive
 	if isUnresponsive {
 		grace = 0
 	}
-	if !s.tasks.IsUnderWay(key) && !s.begin(cluster, release, key, isUnresponsive) {
+	if !s.tasks.IsUnderWay(key) && !begin(cluster, release, key, isUnresponsive) {
 		return observation, nil, false
 	}
 	observation, err, done = s.tasks.RunWithin(ctx, grace, key, release, s.bounded(cluster, read))
@@ -118,6 +128,10 @@ func (s *Reads) bounded(cluster client.ObjectKey, read func(context.Context) (mo
 func (s *Reads) begin(cluster client.ObjectKey, release ctrl.Request, key string, isUnresponsive bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.beginLocked(cluster, release, key, isUnresponsive)
+}
+
+func (s *Reads) beginLocked(cluster client.ObjectKey, release ctrl.Request, key string, isUnresponsive bool) bool {
 	if !isUnresponsive || s.inFlight[cluster] < maxReadsWhenUnresponsive {
 		s.inFlight[cluster]++
 		return true
@@ -186,6 +200,7 @@ func (s *Reads) Forget(cluster client.ObjectKey) {
 	waiting := s.waiting[cluster]
 	delete(s.waiting, cluster)
 	delete(s.inFlight, cluster)
+	delete(s.clusters, cluster)
 	s.links.ForgetReads(cluster)
 	s.mu.Unlock()
 	for release := range waiting {

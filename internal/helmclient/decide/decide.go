@@ -101,6 +101,10 @@ type Decision struct {
 	FromUID string
 	// ToRevision is the revision that the action will create; equal to FromRevision if the action creates none.
 	ToRevision int
+	// Assumed means that the decision is based on [model.Observation].Assumed. Callers must carry out only installations
+	// on this basis. Before its first write, the action creates the namespace of the release, or lists the records. If
+	// there are records, it changes nothing, and the error is of the kind [helmerr.ErrStale].
+	Assumed bool
 	// Recovery defines how the pending record FromRevision is resolved before the action.
 	Recovery Recovery
 	// RollbackTo is the target of ActionRollback; zero for other actions.
@@ -159,7 +163,7 @@ func Next(obs model.Observation, desired model.Desired, policy model.Policy, pas
 	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past.Since(newest, desired), now: now}
 	d := Decision{
 		State: obs.State(desired), FromRevision: newest.Revision, FromID: newest.ID, FromUID: newest.UID,
-		ToRevision:    newest.Revision,
+		ToRevision: newest.Revision, Assumed: obs.Assumed,
 		Failures:      s.failures(),
 		Interruptions: s.interruptions(), Unproven: s.unproven(), Request: model.DigestLabel(past.Request),
 	}

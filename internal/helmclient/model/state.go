@@ -137,6 +137,9 @@ type Observation struct {
 	Records []Record
 	// ReadAt is when the read of the records began; zero if it is not known. An action may have changed them since then.
 	ReadAt time.Time
+	// Assumed means that the records were not read: a list of all records of the cluster has shown a moment ago that the
+	// namespace of the release has none. Only an installation may be based on it, see [decide.Decision].Assumed.
+	Assumed bool
 }
 
 // RecordChanges are the changes that an action made to the records of its release.

@@ -65,19 +65,40 @@ type Manifest interface {
 // ErrExists means that a namespace that was assumed to be missing may exist. No record was created.
 var ErrExists = errors.New("the namespace may exist already")
 
-// AssumeMissing makes the search for conflicting objects assume that the namespace does not exist, unless the namespace
-// is known to exist. Objects in a missing namespace need no search. The creation of the namespace, right before the
-// record, shows whether the assumption is true. If it fails, the error of the record is ErrExists, and the caller
-// repeats the action.
-func (n *Namespacer) AssumeMissing() {
+// Prepare sets the desired state of the release's namespace. If create is true, the action may create the namespace.
+func (n *Namespacer) Prepare(desired model.Desired, options model.InstallOptions, create bool) {
+	n.Name = desired.Namespace
+	desiredCreate := !n.Impersonated
+	if options.CreateNamespace != nil {
+		desiredCreate = *options.CreateNamespace
+	}
+	n.Create = create && desiredCreate
+	n.Labels, n.Annotations = options.NamespaceLabels, options.NamespaceAnnotations
+}
+
+// MayBeMissing reports whether the namespace may be assumed to be missing: the action may create it, and it is not
+// known to exist. It sends no request.
+func (n *Namespacer) MayBeMissing() bool {
 	if n == nil || n.Name == "" || !n.Create || n.Impersonated || len(n.Labels)+len(n.Annotations) > 0 {
-		return
+		return false
 	}
 	if n.Name == metav1.NamespaceDefault || strings.HasPrefix(n.Name, "kube-") {
 		// Each cluster has these namespaces.
-		return
+		return false
+	}
+	return !n.Clients.Conn.Namespaces.Has(n.Name)
+}
+
+// AssumeMissing makes the search for conflicting objects assume that the namespace does not exist, unless
+// [Namespacer.MayBeMissing] is false. Objects in a missing namespace need no search. The creation of the namespace,
+// right before the record, shows whether the assumption is true. If it fails, the error of the record is ErrExists, and
+// the caller repeats the action. AssumeMissing returns false if the namespace is not assumed to be missing.
+func (n *Namespacer) AssumeMissing() bool {
+	if !n.MayBeMissing() {
+		return false
 	}
 	n.assumed = n.Clients.AssumeMissing(n.Name)
+	return n.assumed
 }
 
 // Check returns an error if the namespace is missing and must not be created. It sends a request. Call it before any

@@ -339,6 +339,14 @@ func (s *Store) History(name string) ([]metav1.PartialObjectMetadata, error) {
 	return listed, nil
 }
 
+// AssumeNone makes History return, without a request, that a release has no records, until the first write or until
+// Refresh.
+func (s *Store) AssumeNone(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listed[name] = nil
+}
+
 // listTogether returns the metadata of all records of a release. It also stores whether the release has parts of
 // payloads.
 func (s *Store) listTogether(name string) ([]metav1.PartialObjectMetadata, error) {

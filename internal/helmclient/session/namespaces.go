@@ -13,17 +13,9 @@ import (
 // PrepareNamespace sets the desired state of the release's namespace. If create is true, the action may create the
 // namespace. PrepareNamespace sends no request.
 func (s *Session) PrepareNamespace(desired model.Desired, o model.InstallOptions, create bool) {
-	n := s.Namespace
-	if n == nil {
-		return
+	if s.Namespace != nil {
+		s.Namespace.Prepare(desired, o, create)
 	}
-	n.Name = desired.Namespace
-	desiredCreate := !n.Impersonated
-	if o.CreateNamespace != nil {
-		desiredCreate = *o.CreateNamespace
-	}
-	n.Create = create && desiredCreate
-	n.Labels, n.Annotations = o.NamespaceLabels, o.NamespaceAnnotations
 }
 
 // Namespaces resolves the namespaces of objects.

@@ -5,6 +5,7 @@ package verbs
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/namespacing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
@@ -22,6 +24,7 @@ import (
 // install installs the release. If the release was uninstalled and its history was kept, the installation adds a
 // revision to the history.
 func (s *verb) install() error {
+	s.assumeAbsent()
 	renderer, err := s.prepare(s.Values, false)
 	if err != nil {
 		return err
@@ -40,9 +43,15 @@ func (s *verb) install() error {
 	if err != nil {
 		return err
 	}
-	if s.Decision.State == model.StateAbsent && s.Decision.Recovery == decide.RecoverNothing {
-		s.Namespace.AssumeMissing()
+	isFirst := s.Decision.State == model.StateAbsent && s.Decision.Recovery == decide.RecoverNothing
+	if isFirst {
 		s.assumeMissing()
+	}
+	if !isFirst || !s.Namespace.AssumeMissing() {
+		// The creation of the namespace will not show whether the release has records.
+		if err := s.readAssumed(); err != nil {
+			return err
+		}
 	}
 	if s.Cluster != nil {
 		s.Cluster.Found, s.Storage.HasSurvivors = s.Storage.NoteFound, s.Cluster.HasSurvivors
@@ -55,10 +64,43 @@ func (s *verb) install() error {
 		if !errors.Is(err, namespacing.ErrExists) && !errors.Is(err, apply.ErrObjectsExist) {
 			return err
 		}
+		if errors.Is(err, namespacing.ErrExists) {
+			if err := s.readAssumed(); err != nil {
+				return err
+			}
+		}
 		if err := s.Memory.RenderAgain(); err != nil {
 			return err
 		}
 	}
+}
+
+// assumeAbsent begins the assumption of a decision that the release has no records. If the action creates the namespace
+// of the release right before the record, the namespace was missing, so there were no records. Otherwise, the action
+// must call readAssumed before it writes anything.
+func (s *verb) assumeAbsent() {
+	if s.Decision.Assumed && s.Records != nil {
+		s.Records.AssumeNone(s.Desired.Name)
+		s.assumed = true
+	}
+}
+
+// readAssumed ends the assumption of assumeAbsent, and lists the records. The error is of the kind [helmerr.ErrStale]
+// if the release has records.
+func (s *verb) readAssumed() error {
+	if !s.assumed {
+		return nil
+	}
+	s.assumed = false
+	s.Storage.Refresh()
+	found, err := s.Records.History(s.Desired.Name)
+	if err != nil {
+		return fmt.Errorf("reading the history: %w", err)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return helmerr.New(helmerr.ErrStale, "the release %s/%s exists already", s.Desired.Namespace, s.Desired.Name)
 }
 
 // assumeMissing makes the installation assume that some objects of the chart do not exist, see

@@ -20,6 +20,8 @@ type verb struct {
 	*session.Session
 	session.Job
 	tests []model.TestResult
+	// assumed means that the action assumes that the release has no records, see [decide.Decision].Assumed.
+	assumed bool
 }
 
 // Check makes all checks of a job that need no cluster. It checks the chart and the values.

@@ -61,6 +61,9 @@ func (s *verb) applyCRDsOf(source rendering.Source, policy model.CRDPolicy,
 	if err != nil || len(objects) == 0 {
 		return err
 	}
+	if err := s.readAssumed(); err != nil {
+		return err
+	}
 	target := crds.Target{Cluster: s.Cluster, Namespace: s.Namespace, Known: s.Config.Capabilities.APIVersions,
 		Rediscover: s.rediscover}
 	return crds.Apply(target, policy, objects, func() error { return preflight(objects) })
