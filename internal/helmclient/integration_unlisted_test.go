@@ -177,15 +177,15 @@ func (b *bench) wantListFirst(requests []string, lists int) {
 // resourceVersions returns the resource versions of the ConfigMaps and Secrets in the namespace.
 func (b *bench) resourceVersions() map[string]string {
 	b.t.Helper()
+	conn, err := New(testRunner).connections.Get(b.target)
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	versions := map[string]string{}
 	for _, resource := range []string{"configmaps", "secrets"} {
-		list := &metav1.PartialObjectMetadataList{}
-		conn, err := New(testRunner).connections.Get(b.target)
+		objects := conn.Metadata.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace(b.namespace)
+		list, err := objects.List(b.t.Context(), metav1.ListOptions{})
 		if err != nil {
-			b.t.Fatal(err)
-		}
-		if list, err = conn.Metadata.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace(b.namespace).List(
-			b.t.Context(), metav1.ListOptions{}); err != nil {
 			b.t.Fatal(err)
 		}
 		for i := range list.Items {

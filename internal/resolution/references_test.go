@@ -130,7 +130,8 @@ func TestResolveRetriesFailedReferenceAlone(t *testing.T) {
 			!strings.HasPrefix(err.Error(), "spec.refsByKubernetesVersion[1].ref: ") {
 			t.Errorf("a Cluster that needs the failed reference gets %v", err)
 		}
-		if artifact, err := outcome.ArtifactOf(controllertest.Tagged("edge")); err != nil || artifact.Digest != "sha256:edge" {
+		artifact, err := outcome.ArtifactOf(controllertest.Tagged("edge"))
+		if err != nil || artifact.Digest != "sha256:edge" {
 			t.Errorf("a Cluster that needs another reference gets %v, %v", artifact, err)
 		}
 		if outcome.RequeueAfter > 6*time.Second {
@@ -219,14 +220,15 @@ func TestResolveForgetsRemovedReferences(t *testing.T) {
 		r.pass(t, helmOp)
 
 		helmOp.Spec.RefsByKubernetesVersion = nil
-		expectEqual(t, "known", r.pass(t, helmOp).known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
+		expectEqual(t, "known", r.pass(t, helmOp).known(),
+			map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
 		expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge"})
 		if n := len(r.schedule.entries[client.ObjectKeyFromObject(helmOp)]); n != 2 {
 			t.Errorf("%d references are stored, want 2", n)
 		}
 
-		// The reference of an override becomes the reference of the source, while the registry is unresponsive, or fails after
-		// a restart.
+		// The reference of an override becomes the reference of the source, while the registry is unresponsive, or fails
+		// after a restart.
 		after, _ := newVaried(t)
 		after.registry.set("edge", tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}})
 		changed := helmOp.DeepCopy()
