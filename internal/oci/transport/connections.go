@@ -197,7 +197,7 @@ func isOneOf(target *url.URL, hosts []string) bool {
 // checkRedirect limits the number of redirects, and refuses redirects to a protocol without TLS. Names of forbidden
 // addresses are refused later, when the connection opens.
 func checkRedirect(req *http.Request, via []*http.Request) error {
-	if len(via) >= maxRedirects {
+	if len(via) > maxRedirects { // The first request is no redirect.
 		return errRedirects
 	}
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
