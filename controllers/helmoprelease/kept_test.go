@@ -123,6 +123,7 @@ func TestChangedObjectsOutdateRecords(t *testing.T) {
 		"watch has an error": {state: objectwatch.State{Known: true, Exists: true, UID: "d", Generation: 2,
 			WatchError: &objectwatch.WatchError{Err: objectwatch.ErrForbidden}}},
 		"watches begin":       {unsynced: true, after: 9 * time.Second, want: true},
+		"changed at once":     {unsynced: true, state: seen("d", 3)},
 		"watches begin again": {unsynced: true, after: 10 * time.Second},
 		"watches fail":        {unsynced: true, err: errors.New("refused")},
 	} {

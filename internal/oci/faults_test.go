@@ -68,7 +68,9 @@ func TestUnresponsiveRegistryEndsAtDeadline(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			var served atomic.Int32
 			r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+				served.Add(1)
 				tc.serve(w, req)
 				return true
 			})
@@ -79,6 +81,9 @@ func TestUnresponsiveRegistryEndsAtDeadline(t *testing.T) {
 			}
 			if took := time.Since(start); took > 5*time.Second {
 				t.Errorf("took %s", took)
+			}
+			if served.Load() == 0 {
+				t.Error("the registry got no request")
 			}
 		})
 	}
