@@ -39,8 +39,8 @@ func (p *releasePass) mayUseKept() bool {
 
 // isAsLeft reports whether the watches show the objects of a release as an action has left them. If another program has
 // changed an object since then, it may have changed the records, too. The same is true if the watches began again: the
-// cluster may have been restored from a backup. Right after the action, the watches may not show all objects yet: a pass
-// follows when they do. left is nil if there was no action.
+// cluster may have been restored from a backup. Right after the action, the watches may not show all objects yet: a
+// pass follows when they do. left is nil if there was no action.
 func isAsLeft(left *recordreads.Left, snapshot *objectwatch.Snapshot) bool {
 	if left == nil {
 		return true

@@ -141,8 +141,8 @@ func SiblingsOnChange(reader client.Reader) handler.EventHandler {
 
 // concerns reports whether a change of the release of a HelmOp concerns another release in the same Cluster.
 func concerns(change releaseChange, helmOp string, sibling *addonsv1.HelmOpRelease) bool {
-	if change.frees && !sibling.DeletionTimestamp.IsZero() {
-		return true
+	if !sibling.DeletionTimestamp.IsZero() {
+		return change.frees
 	}
 	for _, dependency := range sibling.Spec.DependsOn {
 		if dependency.Name == helmOp {

@@ -89,7 +89,7 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		needing("new", "", func(r *addonsv1.HelmOpRelease) { r.Status.Conditions = nil }),
 		needing("changed", "", func(r *addonsv1.HelmOpRelease) { r.Generation++ }),
 		needing("failed", "", failing("old")),
-		controllertest.ReadyRelease("ends", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
+		needing("ends", "", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
 		needing("elsewhere", "",
 			func(r *addonsv1.HelmOpRelease) { r.Spec.ClusterRef.Name = "two"; controllertest.AwaitDependencies(r) }),
 	}
