@@ -24,15 +24,18 @@ type DiffMasker struct {
 }
 
 // NewDiffMasker returns a DiffMasker. values are the values of the release. secretValues are the values among them that
-// came from Secrets. previous are the values of the previous Helm revision, because the objects of this revision
-// contain the previous secrets. The DiffMasker hides two kinds of previous values: those at the paths of the current
-// secrets, and those with keys such as "password".
-func NewDiffMasker(key []byte, values map[string]any, secretValues []any, previous map[string]any) *DiffMasker {
+// came from Secrets. previous are the values of previous Helm revisions, because the objects of these revisions contain
+// the previous secrets. The DiffMasker hides two kinds of previous values: those at the paths of the current secrets,
+// and those with keys such as "password".
+func NewDiffMasker(key []byte, values map[string]any, secretValues []any, previous ...map[string]any) *DiffMasker {
 	secrets, present := map[string]bool{}, map[string]bool{}
 	redaction.Texts(secretValues, secrets)
 	redaction.Texts(values, present)
-	all := appendFormer(slices.Clone(secretValues), values, previous, secrets)
-	all = appendNamed(all, previous, func(text string) bool { return secrets[text] || !present[text] })
+	all := slices.Clone(secretValues)
+	for _, before := range previous {
+		all = appendFormer(all, values, before, secrets)
+		all = appendNamed(all, before, func(text string) bool { return secrets[text] || !present[text] })
+	}
 	return &DiffMasker{Masker: &Masker{hide: helmerr.NewRedactor(nil, all).Hide}, key: key}
 }
 

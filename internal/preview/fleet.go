@@ -296,7 +296,13 @@ func (p *Previewer) outcome(ctx context.Context, release *Release, child *addons
 	}
 	var masker *DiffMasker
 	if key != nil {
-		masker = NewDiffMasker(key, release.Values, release.SecretValues, plan.PreviousValues)
+		var former map[string]any
+		if isReplaced {
+			if former, err = p.formerValues(ctx, release, child, &plan); err != nil {
+				return Outcome{}, err
+			}
+		}
+		masker = NewDiffMasker(key, release.Values, release.SecretValues, plan.PreviousValues, former)
 	}
 	outcome, err := outcomeOf(plan, masker)
 	if isReplaced {
@@ -332,9 +338,8 @@ func replace(plan *model.Plan, release *Release, child *addonsv1.HelmOpRelease) 
 	} else {
 		for i := range plan.Changes {
 			change := &plan.Changes[i]
-			annotations := (&unstructured.Unstructured{Object: change.Before}).GetAnnotations()
-			if annotations[inventory.HelmReleaseNamespace]+"/"+annotations[inventory.HelmReleaseName] != former ||
-				inventory.IsKept(annotations) {
+			annotations, isFormer := belongsTo(change, former)
+			if !isFormer || inventory.IsKept(annotations) {
 				continue
 			}
 			change.Kind, change.Reason = model.ChangeRecreate, model.ReasonUnchecked
@@ -346,4 +351,46 @@ func replace(plan *model.Plan, release *Release, child *addonsv1.HelmOpRelease) 
 		message += "; " + plan.Message
 	}
 	plan.Message = message
+}
+
+// belongsTo returns the annotations of an object in the cluster, and whether they name a release as its owner.
+func belongsTo(change *model.Change, release string) (annotations map[string]string, belongs bool) {
+	annotations = (&unstructured.Unstructured{Object: change.Before}).GetAnnotations()
+	return annotations, annotations[inventory.HelmReleaseNamespace]+"/"+annotations[inventory.HelmReleaseName] == release
+}
+
+// formerValues returns the values in the Helm record of the former release, which child installed. The objects of the
+// former release contain its secrets. If there is no record, their secrets are not known: then formerValues removes the
+// contents of these objects from the plan.
+func (p *Previewer) formerValues(ctx context.Context, release *Release, child *addonsv1.HelmOpRelease,
+	plan *model.Plan,
+) (map[string]any, error) {
+	target, err := p.target(ctx, &Release{HelmOp: release.HelmOp, HelmOpRelease: child})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	former := rolloutstate.Identity(&child.Spec)
+	values, err := p.Engine.PreviousValues(ctx, target, child.Spec.Release.Namespace, child.Spec.Release.Name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the values of release %s, to hide its secrets: %w", former, err)
+	}
+	if values == nil {
+		hideContents(plan, former)
+	}
+	return values, nil
+}
+
+// hideContents removes the contents of the objects that belong to a release. It also replaces the remarks on them: an
+// API server may quote an object.
+func hideContents(plan *model.Plan, release string) {
+	for i := range plan.Changes {
+		change := &plan.Changes[i]
+		if _, belongs := belongsTo(change, release); belongs {
+			change.Before, change.After = nil, nil
+			change.Message = "the content is hidden, because it may have secrets that are not known: there is no Helm record " +
+				"of release " + release
+		}
+	}
 }

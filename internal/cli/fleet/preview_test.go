@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -386,6 +388,77 @@ func TestPreviewShowsUninstallations(t *testing.T) {
 		!strings.Contains(got.out, "the HelmOp does not select the Cluster, so it would install nothing in it") {
 		t.Errorf("a Cluster that is not selected: %v\n%s", got.err, got.out)
 	}
+}
+
+// TestPreviewHidesFormerSecret previews a HelmOp whose release gets another name, after its Secret has changed. A new
+// chart drops the field with the secret. So only the Helm record of the former release has the former secret. The
+// preview fails if it cannot read the record, and hides the objects if there is none.
+func TestPreviewHidesFormerSecret(t *testing.T) {
+	t.Parallel()
+	b := newPreviewBed(t, "previewrenames")
+	helmOp, ctx := b.helmOp("web"), b.Context()
+	release, err := b.previewer().Release(ctx, helmOp, client.ObjectKey{Namespace: b.namespace, Name: "prod-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.create(release.HelmOpRelease)
+	chart := registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.4.0\n",
+		"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata:\n" +
+			"  cluster: {{ .Values.cluster | quote }}\n  upgrade: changed\n",
+	})
+	if _, err := b.registry.PushChart(ctx, "web", "1.4.0", chart); err != nil {
+		t.Fatal(err)
+	}
+	secrets := b.admin().CoreV1().Secrets(b.namespace)
+	rotated := []byte(`{"data": {"values.yaml": "` +
+		base64.StdEncoding.EncodeToString([]byte("password: rotated-credential")) + `"}}`)
+	if _, err := secrets.Patch(ctx, "web", types.MergePatchType, rotated, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	changed := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: b.namespace}, Spec: helmOp.Spec}
+	changed.SetGroupVersionKind(addonsv1.GroupVersion.WithKind("HelmOp"))
+	changed.Spec.Source.Ref.Tag, changed.Spec.Release.Name = "1.4.0", "other"
+	expect := func(texts map[addonsv1.DeletionPolicy]string, wantErr error) {
+		t.Helper()
+		for policy, want := range texts {
+			changed.Spec.DeletionPolicy = policy
+			data, err := yaml.Marshal(changed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The function preview checks that the output does not have the former secret.
+			got := b.preview("-f", writeFile(t, data), "--cluster", "prod-1")
+			if !errors.Is(got.err, wantErr) || !strings.Contains(got.out, want) {
+				t.Errorf("%s: %v, want %q in\n%s", policy, got.err, want, got.out)
+			}
+		}
+	}
+	const url = "  url: https://user:[redacted]@example.com [digest 00000000]\n"
+	expect(map[addonsv1.DeletionPolicy]string{addonsv1.DeletionPolicyUninstall: "\n-" + url,
+		addonsv1.DeletionPolicyOrphan: "\n " + url}, kube.ErrDiffers)
+	records := metav1.ListOptions{LabelSelector: "owner=helm,name=web"}
+	list, err := secrets.List(ctx, records)
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("%d records: %v", len(list.Items), err)
+	}
+	unreadable := []byte(`{"data": {"release": "eA=="}}`)
+	if _, err := secrets.Patch(ctx, list.Items[0].Name, types.MergePatchType, unreadable,
+		metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	former := b.namespace + "/web"
+	failed := "reading the values of release " + former + ", to hide its secrets: "
+	expect(map[addonsv1.DeletionPolicy]string{addonsv1.DeletionPolicyUninstall: failed,
+		addonsv1.DeletionPolicyOrphan: failed}, kube.ErrResultFailed)
+	if err := secrets.DeleteCollection(ctx, metav1.DeleteOptions{}, records); err != nil {
+		t.Fatal(err)
+	}
+	object := " ConfigMap " + b.namespace + "/config: "
+	hidden := "the content is hidden, because it may have secrets that are not known: there is no Helm record of " +
+		"release " + former + "\n"
+	expect(map[addonsv1.DeletionPolicy]string{addonsv1.DeletionPolicyUninstall: "#" + object + "Unchecked: " + hidden,
+		addonsv1.DeletionPolicyOrphan: "!" + object + "OwnedByOther: " + hidden}, kube.ErrDiffers)
 }
 
 // cosignKey is a public key without a meaning.

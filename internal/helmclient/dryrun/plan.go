@@ -6,12 +6,14 @@ package dryrun
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
@@ -194,6 +196,26 @@ func (s reader) planPrevious(j session.Job, plan *model.Plan) (manifest string, 
 	}
 	s.GuardUnowned(&j.Options)
 	return manifest, nil
+}
+
+// PreviousValues returns the values of the Helm revision that an upgrade of a release starts from. They are nil if the
+// cluster has no record of the release. The error is an [*helmerr.Error].
+func (e *Engine) PreviousValues(ctx context.Context, target model.Target, namespace, name string) (map[string]any,
+	error,
+) {
+	return session.Read(ctx, e.memory, e.open, target, namespace, name, func(s *session.Session) (map[string]any, error) {
+		previous, err := s.Previous(name)
+		switch {
+		case errors.Is(err, driver.ErrReleaseNotFound):
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading the previous Helm revision: %w", err)
+		case previous.Config == nil:
+			return map[string]any{}, nil
+		default:
+			return previous.Config, nil
+		}
+	})
 }
 
 // plannedHooks returns the hooks of an action in the order in which Helm runs them.
