@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
@@ -49,6 +51,36 @@ func TestIntegrationForceRecreatesImmutableObjects(t *testing.T) {
 		`PersistentVolumeClaim "data" cannot be changed in place, and force does not delete it`)
 	if b.get(claim).GetUID() != before {
 		t.Error("the claim was re-created")
+	}
+}
+
+// TestIntegrationForcedObjectsStayAfterFailure checks that cleanupOnFail deletes the objects that a failed action
+// created, and not those that force re-created.
+func TestIntegrationForcedObjectsStayAfterFailure(t *testing.T) {
+	b := newBench(t)
+	templates := func(field, port string) map[string]string {
+		return map[string]string{"forced.yaml": strings.ReplaceAll(forcedConfigMap, "FIELD", field),
+			"service.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: " + port + "}]}\n"}
+	}
+	run := b.newRun(helmtest.NewChart("1.0.0", templates("1", "80")), nil)
+	run.options.Upgrade.Force, run.options.Upgrade.CleanupOnFail = true, true
+	run.desired.OptionsDigest = model.OptionsDigest(run.options)
+	run.mustSettle(t)
+
+	configMaps := "/api/v1/namespaces/" + b.namespace + "/configmaps/"
+	before := b.get(configMaps + "forced").GetUID()
+	changed := templates("2", "99999")
+	changed["new.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: new}\n"
+	run.want("a2", helmtest.NewChart("2.0.0", changed))
+	_, err := run.actNow(t, model.ActionUpgrade)
+	helmtest.WantError(t, err, nil, true, "must be between 1 and 65535")
+	b.wantRecords(run.desired, "2 failed", "1 deployed")
+	if forced := b.get(configMaps + "forced"); forced.GetUID() == before || forced.GetUID() == "" {
+		t.Errorf("the forced object is %v", forced)
+	}
+	_, err = b.kube.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), "new", metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("the new object still exists: %v", err)
 	}
 }
 

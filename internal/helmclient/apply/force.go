@@ -66,7 +66,15 @@ func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, 
 	if err := k.WaitForDelete(refused, model.DefaultTimeout); err != nil {
 		return result, fmt.Errorf("waiting for the deletion of objects that cannot be changed in place: %w", err)
 	}
-	return k.Client.Update(original, target, true)
+	again, err := k.Client.Update(original, target, true)
+	if again == nil {
+		return result, err
+	}
+	// After a failure, Helm may delete all created objects. The re-created objects existed before.
+	recreated := again.Created.Intersect(refused)
+	again.Updated = append(again.Updated.Difference(result.Created), recreated...)
+	again.Created = append(result.Created, again.Created.Difference(refused)...)
+	return again, err
 }
 
 // refusedAsImmutable returns the objects that the cluster refuses to change. text is the error of the update. The text
