@@ -109,7 +109,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: author}]
 }
 
 // TestImpersonationPolicy applies the policy in docs/multi-tenancy.md. In a namespace with the label, a HelmOp must
-// have the ServiceAccount and the namespace in the policy, and must not read kubeconfigs.
+// have the ServiceAccount and the namespace in the policy, and must not read the Secrets of Clusters.
 func TestImpersonationPolicy(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
@@ -153,13 +153,20 @@ func TestImpersonationPolicy(t *testing.T) {
 		"no namespace":            {"spec.release", nil, "to shop"},
 		"an account of overrides": {"spec.overrides", override("impersonateServiceAccountName", "admin"), "overrides"},
 		"values of overrides":     {"spec.overrides", override("valuesFrom", valuesFrom("fine")), "overrides"},
-		"a kubeconfig":            {"spec.valuesFrom", valuesFrom("prod-1-kubeconfig"), "kubeconfigs"},
-		"a template":              {"spec.valuesFrom", valuesFrom("{{ .Cluster.metadata.name }}-x"), "kubeconfigs"},
-		"another template":        {"spec.valuesFrom", valuesFrom("$x"), "kubeconfigs"},
+		"a kubeconfig":            {"spec.valuesFrom", valuesFrom("prod-1-kubeconfig"), "helmop-values-"},
+		"an authority":            {"spec.valuesFrom", valuesFrom("prod-1-ca"), "helmop-values-"},
+		"a key of tokens":         {"spec.valuesFrom", valuesFrom("prod-1-sa"), "helmop-values-"},
+		"any other Secret":        {"spec.valuesFrom", valuesFrom("fine"), "helmop-values-"},
+		"a kubeconfig by name":    {"spec.valuesFrom", valuesFrom("helmop-values-1-kubeconfig"), "helmop-values-"},
+		"a template":              {"spec.valuesFrom", valuesFrom("{{ .Cluster.metadata.name }}-x"), "helmop-values-"},
+		"a template in a name":    {"spec.valuesFrom", valuesFrom("helmop-values-{{ .x }}"), "helmop-values-"},
+		"another template":        {"spec.valuesFrom", valuesFrom("$x"), "helmop-values-"},
 	} {
 		g.Expect(try(tc.path, tc.value)).To(gomega.MatchError(gomega.ContainSubstring(tc.want)), name)
 	}
 	g.Expect(try("", nil)).To(gomega.Succeed())
-	g.Expect(try("spec.valuesFrom", valuesFrom("fine"))).To(gomega.Succeed())
+	g.Expect(try("spec.valuesFrom", valuesFrom("helmop-values-shop"))).To(gomega.Succeed())
+	anyConfigMap := []any{map[string]any{"kind": "ConfigMap", "name": "{{ .Cluster.metadata.name }}"}}
+	g.Expect(try("spec.valuesFrom", anyConfigMap)).To(gomega.Succeed())
 	g.Expect(try("spec.overrides", override("values", map[string]any{"a": "b"}))).To(gomega.Succeed())
 }
