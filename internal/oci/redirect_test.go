@@ -145,6 +145,13 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 	strict := func(o *Options) { o.RefuseLocal = true }
 	direct := func(*http.Request) (*url.URL, error) { return nil, nil }
 	proxied := http.ProxyURL(&url.URL{Scheme: "http", Host: r.host()})
+	tenantProxy := newConnectProxy(t, nil, nil)
+	t.Cleanup(func() {
+		if asked := tenantProxy.requests(); len(asked) > 0 {
+			t.Errorf("the proxy of the tenant was asked %q", asked)
+		}
+	})
+	byTenantProxy := func(a *Access) { a.Proxy = &credentials.Proxy{Address: tenantProxy.URL} }
 	for name, tc := range map[string]struct {
 		host        string
 		change      func(*Access)
@@ -152,13 +159,16 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 		environment dialguard.ProxyFunc
 		refused     bool
 	}{
-		"address":            {host: r.host(), environment: direct, refused: true},
-		"name":               {host: "localhost:" + port, environment: direct, refused: true},
-		"link-local":         {host: "169.254.169.254", environment: direct, refused: true},
-		"address by a proxy": {host: r.host(), environment: proxied, refused: true},
-		"proxy of the tenant": {host: "registry.example",
-			change:      func(a *Access) { a.Proxy = &credentials.Proxy{Address: "http://" + r.host()} },
-			environment: direct, refused: true},
+		"address":             {host: r.host(), environment: direct, refused: true},
+		"name":                {host: "localhost:" + port, environment: direct, refused: true},
+		"link-local":          {host: "169.254.169.254", environment: direct, refused: true},
+		"address by a proxy":  {host: r.host(), environment: proxied, refused: true},
+		"proxy of the tenant": {host: "registry.example", change: byTenantProxy, environment: direct, refused: true},
+		"proxy of the tenant, named by the file": {host: r.host(), change: byTenantProxy,
+			options: func(o *Options) { o.RegistriesFile = named }, environment: direct, refused: true},
+		"proxy of a trusted access": {host: "registry.example", change: func(a *Access) {
+			a.Proxy, a.Trusted = &credentials.Proxy{Address: "http://" + r.host()}, true
+		}, environment: direct},
 		"trusted access": {host: r.host(), change: func(a *Access) { a.Trusted = true }, environment: direct},
 		"named by the file": {host: r.host(), options: func(o *Options) { o.RegistriesFile = named },
 			environment: direct},

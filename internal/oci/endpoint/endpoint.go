@@ -69,7 +69,7 @@ func (c *Endpoints) Endpoint(url string, access credentials.Access) (*Endpoint, 
 func (c *Endpoints) hop(url string, route routes.Route, access credentials.Access,
 	sources *credentials.Sources,
 ) (*hop, error) {
-	transports, key, err := c.transportsFor(access, c.opts.RefuseLocal && !access.Trusted && !route.IsNamed)
+	transports, key, err := c.transportsFor(access, route.IsNamed)
 	if err != nil {
 		return nil, accessError("read certificates and proxy for", url, err)
 	}

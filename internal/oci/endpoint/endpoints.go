@@ -59,7 +59,8 @@ type Options struct {
 	TokenHosts []string
 	// CloudLogin provides the credentials for Access.CloudProvider. May be nil.
 	CloudLogin credentials.CloudLogin
-	// RefuseLocal refuses local addresses. It does not apply to hosts in RegistriesFile, or to a Trusted Access.
+	// RefuseLocal refuses local addresses of hosts and proxies. It does not apply to hosts in RegistriesFile, or to a
+	// Trusted Access.
 	RefuseLocal bool
 	// EnvironmentProxy selects the proxy for an Access without one.
 	EnvironmentProxy dialguard.ProxyFunc
@@ -149,15 +150,17 @@ func (c *Endpoints) admitConfigs(access credentials.Access) (release func()) {
 	return c.largeConfigs.Unlock
 }
 
-// transportsFor returns the connections for an Access, with their key. If strict is true, the connections refuse local
-// addresses, see transport.Settings.
-func (c *Endpoints) transportsFor(access credentials.Access, strict bool) (*transport.Connections, string, error) {
+// transportsFor returns the connections for an Access, with their key. isNamed is true if RegistriesFile contains the
+// host. The host may then have a local address. The proxy may not, because a tenant chose it.
+func (c *Endpoints) transportsFor(access credentials.Access, isNamed bool) (*transport.Connections, string, error) {
+	proxyStrict := c.opts.RefuseLocal && !access.Trusted
+	strict := proxyStrict && !isNamed
 	common, err := c.authorities.get()
 	if err != nil {
 		return nil, "", err
 	}
-	key := fingerprint(append([]string{common.id, strconv.FormatBool(strict), string(access.CA), string(access.ClientCert),
-		string(access.ClientKey)},
+	key := fingerprint(append([]string{common.id, strconv.FormatBool(strict), strconv.FormatBool(proxyStrict),
+		string(access.CA), string(access.ClientCert), string(access.ClientKey)},
 		access.Proxy.ID()...)...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +169,7 @@ func (c *Endpoints) transportsFor(access credentials.Access, strict bool) (*tran
 	}
 	settings := transport.Settings{
 		Authorities: [][]byte{common.pem, access.CA}, ClientCert: access.ClientCert, ClientKey: access.ClientKey,
-		Environment: c.opts.EnvironmentProxy, IsStrict: strict,
+		Environment: c.opts.EnvironmentProxy, IsStrict: strict, IsProxyStrict: proxyStrict,
 	}
 	if access.Proxy != nil {
 		if settings.Proxy, err = access.Proxy.URL(); err != nil {

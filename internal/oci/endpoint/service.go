@@ -18,7 +18,7 @@ import (
 // ErrInvalidAccess.
 func (c *Endpoints) ServiceClient() (*http.Client, error) {
 	access := credentials.Access{}
-	connections, _, err := c.transportsFor(access, c.opts.RefuseLocal)
+	connections, _, err := c.transportsFor(access, false)
 	if err != nil {
 		return nil, accessError("read certificates for", "requests to services", err)
 	}

@@ -44,7 +44,7 @@ type Connections struct {
 	// external is for other hosts, for example the registry's storage. redirected and external refuse the addresses at
 	// which a cloud serves secrets of the machine. external sends no client certificate.
 	direct, redirected, external *http.Transport
-	// strict is true if all transports refuse local addresses.
+	// strict is true if URLs must not name local addresses.
 	strict bool
 }
 
@@ -67,6 +67,8 @@ type Settings struct {
 	Environment dialguard.ProxyFunc
 	// IsStrict refuses local addresses in the URL, in Proxy and in redirects, see dialguard.IsLocal.
 	IsStrict bool
+	// IsProxyStrict refuses local addresses in Proxy, also without IsStrict.
+	IsProxyStrict bool
 }
 
 // NewConnections returns connections with these settings. A connection opens with its first request.
@@ -84,7 +86,8 @@ func NewConnections(settings Settings) (*Connections, error) {
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
 	guard := &dialguard.Guard{Dialer: dialer, Refuse: dialguard.IsMetadata, Err: errLinkLocal}
-	strict := settings.IsStrict
+	// With Proxy, the manager connects only to this proxy: the check of connections is then the check of the proxy.
+	strict := settings.IsStrict || settings.IsProxyStrict && settings.Proxy != nil
 	if strict {
 		guard.Refuse, guard.Err = dialguard.IsLocal, errLocal
 	}
@@ -117,7 +120,7 @@ func NewConnections(settings Settings) (*Connections, error) {
 	}
 	external := redirected.Clone()
 	external.TLSClientConfig.Certificates = nil
-	return &Connections{direct: direct, redirected: redirected, external: external, strict: strict}, nil
+	return &Connections{direct: direct, redirected: redirected, external: external, strict: settings.IsStrict}, nil
 }
 
 // CheckAuthorities returns an error if data is not empty and contains no PEM certificate.
