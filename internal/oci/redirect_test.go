@@ -142,6 +142,8 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 	if err := os.WriteFile(named, []byte("[[registry]]\nlocation = \""+r.host()+"\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	mirror := filepath.Join(t.TempDir(), "registries.conf")
+	writeFile(t, mirror, mirrored("registry.example", r.host()))
 	strict := func(o *Options) { o.RefuseLocal = true }
 	direct := func(*http.Request) (*url.URL, error) { return nil, nil }
 	proxied := http.ProxyURL(&url.URL{Scheme: "http", Host: r.host()})
@@ -172,6 +174,10 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 		"trusted access": {host: r.host(), change: func(a *Access) { a.Trusted = true }, environment: direct},
 		"named by the file": {host: r.host(), options: func(o *Options) { o.RegistriesFile = named },
 			environment: direct},
+		"mirror, named by the file": {host: "registry.example", options: func(o *Options) { o.RegistriesFile = mirror },
+			environment: direct},
+		"proxy of the tenant, with a mirror": {host: "registry.example", change: byTenantProxy,
+			options: func(o *Options) { o.RegistriesFile = mirror }, environment: direct, refused: true},
 		"allowed for all": {host: r.host(), options: func(o *Options) { o.RefuseLocal = false },
 			environment: direct},
 		"proxy of the environment": {host: "registry.example", environment: proxied},

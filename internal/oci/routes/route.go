@@ -98,7 +98,7 @@ func (c *Registries) Routes(ref registry.Reference, insecure bool) ([]Route, err
 			return nil, fmt.Errorf("the registries file rewrites it to %q, which is not a repository", mirror.Location+rest)
 		}
 		out = append(out, Route{Ref: there, Insecure: mirror.Insecure, IsMirror: true, Pull: mirror.PullFromMirror,
-			IsOtherHost: true})
+			IsOtherHost: true, IsNamed: true})
 	}
 	return append(out, own), nil
 }
