@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
@@ -118,6 +119,39 @@ func TestMirrorWithWrongManifestIsBlocked(t *testing.T) {
 				t.Errorf("error = %v, want what is wrong with the mirror's", err)
 			}
 		})
+	}
+}
+
+// TestProxyBlocksMirrorOnlyForItself checks that a wrong answer through the proxy of a tenant does not block the mirror
+// for accesses without this proxy.
+func TestProxyBlocksMirrorOnlyForItself(t *testing.T) {
+	t.Parallel()
+	mirror, forger := newRegistry(t), newRegistry(t)
+	dgst := mirror.push("1.0.0", "1.0.0", []byte("layer"))
+	forger.setIntercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Docker-Content-Digest", someDigest)
+		_, _ = w.Write([]byte("{}"))
+		return true
+	})
+	// The registry itself does not answer, so only the mirror has the artifact.
+	gap := closedAddress(t)
+	set, _ := withRegistries(t, mirrored(gap, mirror.host()))
+	c := newClient(t, set)
+	src := mirror.source(Reference{Digest: dgst})
+	src.URL = scheme + gap + "/" + testRepo
+	forged := src
+	forged.Access.Proxy = &credentials.Proxy{
+		Address: newConnectProxy(t, nil, map[string]string{mirror.host(): forger.host()}).URL}
+	for range 2 {
+		if err := pullAllOf(t, c, forged); err == nil {
+			t.Error("the forged manifest was accepted")
+		}
+	}
+	if n := forger.count("GET manifest"); n != 1 {
+		t.Errorf("%d requests to the forger, want 1: the mirror is then blocked for its own proxy", n)
+	}
+	if err := pullAllOf(t, c, src); err != nil {
+		t.Errorf("without the proxy: %v", err)
 	}
 }
 

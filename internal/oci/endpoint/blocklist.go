@@ -28,7 +28,8 @@ const (
 var errMirrorContent = fmt.Errorf("the mirror sent different content: %w", content.ErrMismatchedDigest)
 
 // mirrorBlocklist holds the mirrors that sent wrong content, by digest. Without it, a mirror with a damaged file would
-// hide the registry, which has the right file.
+// hide the registry, which has the right file. An entry is valid only for the connections that got the content: a
+// tenant can choose a proxy and an authority that forge answers, and must not block the mirror for others.
 type mirrorBlocklist struct{ blocked *lru.Cache[string, time.Time] }
 
 func newMirrorBlocklist() *mirrorBlocklist {
@@ -53,12 +54,17 @@ func (d *mirrorBlocklist) blocks(h *hop, path string) bool {
 	if !h.IsMirror {
 		return false
 	}
-	since, ok := d.blocked.Get(h.Ref.String() + contentOf(path).String())
+	since, ok := d.blocked.Get(blockKey(h, contentOf(path)))
 	return ok && time.Since(since) < blockFor
 }
 
 func (d *mirrorBlocklist) add(h *hop, dgst digest.Digest) {
-	d.blocked.Add(h.Ref.String()+dgst.String(), time.Now())
+	d.blocked.Add(blockKey(h, dgst), time.Now())
+}
+
+// blockKey identifies a mirror, the connections to it and content.
+func blockKey(h *hop, dgst digest.Digest) string {
+	return fingerprint(h.transportKey, h.Ref.String(), dgst.String())
 }
 
 // watch adds the mirror to the blocklist if the headers of its response contradict the request, or if the body is wrong

@@ -22,9 +22,10 @@
 // the request. Each mirror has its share of the time, its own limits and its own credential. The credential is the
 // entry for the mirror's name in the Access or in Options.CredentialsFile.
 //
-// A mirror that sent wrong content is not used for this content for ten minutes. A mirror that did not answer is not
-// used for ten seconds. An empty list from a mirror is ignored while there is another host to try. An incomplete list
-// is not detected. Pull-through caches may have incomplete lists: use them for content only ("digest-only").
+// A mirror that sent wrong content is not used for this content for ten minutes, by accesses with the same certificates
+// and proxy. A mirror that did not answer is not used for ten seconds, by accesses with the same proxy. An empty list
+// from a mirror is ignored while there is another host to try. An incomplete list is not detected. Pull-through caches
+// may have incomplete lists: use them for content only ("digest-only").
 //
 // If no host has the content, the error is the error of the registry. If the registry does not answer, it is the error
 // of the last mirror that answered. The text of the error names the other hosts with the reasons for their failures.
