@@ -16,7 +16,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/secret"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -30,7 +29,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
@@ -189,112 +187,4 @@ func (r *Reconciler) denied(ctx context.Context, scope *releaseScope) (string, e
 		return "", err
 	}
 	return selection.DeniedError(scope.helmOp, key).Error(), nil
-}
-
-// observe reads Helm's records of a release. If ok is false, the read has not ended. The release is then enqueued at
-// the end of the read, and keeps its position in the queue for slots.
-func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpRelease, target model.Target,
-	desired model.Desired) (
-	observation model.Observation, err error, ok bool,
-) {
-	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-	key := recordreads.KeyOf(release, target, desired)
-	observation, err, ok = r.reads.Observe(ctx, request, apiutil.ClusterKey(release), key,
-		func(ctx context.Context) (model.Observation, error) {
-			return r.engine.Observe(ctx, target, desired.Namespace, desired.Name)
-		})
-	switch {
-	case !ok:
-		r.slots.Keep(request.NamespacedName)
-	case err == nil:
-		r.memoryOf(release).Records.KeepFirst(key, observation)
-	}
-	return observation, err, ok
-}
-
-// observeNew does the same as observe for a release that may be new, see recordreads.Reads.ObserveNew.
-func (r *Reconciler) observeNew(ctx context.Context, p *releasePass) (observation model.Observation, err error,
-	ok bool,
-) {
-	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
-	key := recordreads.KeyOf(p.release, p.target, p.desired)
-	observation, err, ok = r.reads.ObserveNew(ctx, request, apiutil.ClusterKey(p.release), key,
-		func(ctx context.Context) (model.Observation, error) {
-			return r.engine.Observe(ctx, p.target, p.desired.Namespace, p.desired.Name)
-		},
-		func(ctx context.Context) (model.Observation, map[string]bool, error) {
-			return r.engine.ObserveCluster(ctx, p.target, p.desired.Namespace, p.desired.Name)
-		})
-	switch {
-	case !ok:
-		r.slots.Keep(request.NamespacedName)
-	case err == nil:
-		r.memoryOf(p.release).Records.KeepFirst(key, observation)
-	}
-	return observation, err, ok
-}
-
-// observeFirst does the same as observe. For the first read of an installed release, one request also reads the records
-// of the other installed releases in the namespace: a manager that starts reads the records of all releases.
-func (r *Reconciler) observeFirst(ctx context.Context, p *releasePass) (observation model.Observation, err error,
-	ok bool,
-) {
-	records := &r.memoryOf(p.release).Records
-	// A correction of drift does not use the results of shared reads, see recordreads.Result.
-	if !records.IsUnread() || p.release.Status.Release == nil || p.policy.CorrectDrift {
-		return r.observe(ctx, p.release, p.target, p.desired)
-	}
-	siblings := r.siblings(ctx, p)
-	if len(siblings) == 0 {
-		return r.observe(ctx, p.release, p.target, p.desired)
-	}
-	own := recordreads.Sibling{
-		Request: ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)},
-		Name:    p.desired.Name, Key: recordreads.KeyOf(p.release, p.target, p.desired),
-	}
-	observation, err, ok = r.reads.ObserveShared(ctx, apiutil.ClusterKey(p.release), own, siblings,
-		func(ctx context.Context) (map[string]model.Observation, error) {
-			return r.engine.ObserveNamespace(ctx, p.target, p.desired.Namespace, p.desired.Name)
-		})
-	switch {
-	case !ok:
-		r.slots.Keep(own.Request.NamespacedName)
-	case err == nil:
-		records.KeepFirst(own.Key, observation)
-	}
-	return observation, err, ok
-}
-
-// siblings returns the other installed releases in the Cluster and the namespace of a release.
-func (r *Reconciler) siblings(ctx context.Context, p *releasePass) []recordreads.Sibling {
-	var siblings []recordreads.Sibling
-	children := apiutil.ChildrenOfCluster(ctx, r.client, apiutil.ClusterKey(p.release))
-	for i := range children {
-		child := &children[i]
-		if child.UID == p.release.UID || child.Spec.Release.Namespace != p.desired.Namespace ||
-			child.Status.Release == nil || !child.DeletionTimestamp.IsZero() {
-			continue
-		}
-		target := model.Target{Key: p.target.Key, Impersonate: releasespec.Impersonated(child)}
-		name := model.Desired{Namespace: child.Spec.Release.Namespace, Name: child.Spec.Release.Name}
-		key := client.ObjectKeyFromObject(child)
-		siblings = append(siblings, recordreads.Sibling{
-			Request: ctrl.Request{NamespacedName: key},
-			Name:    name.Name, Key: recordreads.KeyOf(child, target, name),
-			Kept: func() *recordreads.Kept { return r.recordsOf(ctx, key) },
-		})
-	}
-	return siblings
-}
-
-// recordsOf returns what is known about the records of a release; nil if the release does not exist any more. No pass
-// may have reconciled the release yet.
-func (r *Reconciler) recordsOf(ctx context.Context, release client.ObjectKey) *recordreads.Kept {
-	records := &r.memories.Of(release).Records
-	// The pass that drops the memory of a deleted release may have run before.
-	if err := r.client.Get(ctx, release, &addonsv1.HelmOpRelease{}, client.UnsafeDisableDeepCopy); err != nil {
-		r.memories.Drop(release)
-		return nil
-	}
-	return records
 }
