@@ -32,6 +32,8 @@ func TestIntegrationObjectsTakenOverStay(t *testing.T) {
 		policy  model.Policy
 		// isForgotten means that Helm has deleted the record of the attempt that created the object.
 		isForgotten bool
+		// isBetween means that another client creates the object between two attempts, instead of before the first.
+		isBetween bool
 		// change leads away from the failed revision.
 		change func(*releaseRun)
 		want   model.Action
@@ -45,15 +47,15 @@ func TestIntegrationObjectsTakenOverStay(t *testing.T) {
 		"rollback": {policy: helmtest.WithRollback, want: model.ActionRollback, change: func(*releaseRun) {}},
 		"failed installation": {isFirst: true, want: model.ActionUpgrade,
 			change: func(run *releaseRun) { run.want("a3", helmtest.NewChart("3.0.0", own)) }},
+		"revert after a second attempt": {isBetween: true, want: model.ActionUpgrade,
+			change: func(run *releaseRun) { run.want("a1", helmtest.NewChart("1.0.0", own)) }},
+		"second attempt": {isFirst: true, isBetween: true, want: model.ActionUpgrade,
+			change: func(run *releaseRun) { run.want("a3", helmtest.NewChart("3.0.0", own)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			b.createNamespace()
-			theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Data: map[string]string{"key": "theirs"}}
-			if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), theirs,
-				metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			b.createTheirs()
 			run := b.newRun(helmtest.NewChart("1.0.0", own), map[string]any{"cidr": "1"})
 			run.policy, run.options.Install.TakeOwnership, run.options.Upgrade.TakeOwnership = test.policy, true, true
 			action := model.ActionInstall
@@ -64,6 +66,16 @@ func TestIntegrationObjectsTakenOverStay(t *testing.T) {
 			run.failing(t, "a2", helmtest.NewChart("2.0.0", broken), action)
 			b.wantConfigMap("theirs", "new")
 			b.wantConfigMap("left", "1")
+			if test.isBetween {
+				b.deleteTheirs()
+				b.createTheirs()
+				// The controller of an object may annotate it.
+				b.patchConfigMap("left", `{"metadata":{"annotations":{"controller.test/revision":"1"}}}`)
+				run.failing(t, "a4", helmtest.NewChart("2.1.0", with(broken, "left.yaml", helmtest.ConfigMap("left", "2"))),
+					model.ActionUpgrade)
+				b.wantConfigMap("theirs", "new")
+				b.wantConfigMap("left", "2")
+			}
 			if test.isForgotten {
 				run.failUntilForgotten(t, b, "left")
 			}
@@ -74,6 +86,24 @@ func TestIntegrationObjectsTakenOverStay(t *testing.T) {
 			}
 			b.wantNoConfigMap("left")
 		})
+	}
+}
+
+// createTheirs creates the ConfigMap "theirs" as a client that is not HelmOp.
+func (b *bench) createTheirs() {
+	b.t.Helper()
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Data: map[string]string{"key": "theirs"}}
+	maps := b.kube.CoreV1().ConfigMaps(b.namespace)
+	if _, err := maps.Create(b.t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// deleteTheirs deletes the ConfigMap "theirs".
+func (b *bench) deleteTheirs() {
+	b.t.Helper()
+	if err := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(b.t.Context(), "theirs", metav1.DeleteOptions{}); err != nil {
+		b.t.Fatal(err)
 	}
 }
 

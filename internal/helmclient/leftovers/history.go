@@ -36,6 +36,8 @@ type Revision struct {
 	Manifest string
 	// Worked means that a revision worked, so that all its objects belong to the release.
 	Worked bool
+	// IsForeign means that HelmOp did not create the record, but for example the helm command.
+	IsForeign bool
 	// Since is when the first action on a revision began, by the clock of the API server; zero if it is unknown. A failed
 	// action may have taken over objects that are older.
 	Since time.Time

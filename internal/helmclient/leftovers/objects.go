@@ -48,27 +48,23 @@ func Build(from *Leftovers, build func(manifest io.Reader, validate bool) (kube.
 
 // HasMade reports whether the revisions created an object. A failed revision may only have taken it over: then the
 // object may hold the data of its owner, and the deletion of a CustomResourceDefinition would delete all its objects.
-// If this is not certain, the result is false.
+// If this is not certain, the result is false. For a revision of another tool, the managed fields do not show who
+// created the object, so its time decides. These times have no fractions of a second.
 func (o Objects) HasMade(info *resource.Info, observed *objectinfo.State) bool {
-	var since time.Time
+	var since, sinceForeign time.Time
 	for _, revision := range o.revisions {
 		switch {
 		case !revision.objects.Contains(info):
 		case revision.Worked:
 			return true
+		case revision.IsForeign:
+			sinceForeign = model.Earlier(sinceForeign, revision.Since)
 		default:
 			since = model.Earlier(since, revision.Since)
 		}
 	}
-	switch {
-	case since.IsZero():
-		return false
-	case observed.Created.Equal(since):
-		// These times have no fractions of a second, and the first objects are often created in the second of the record.
-		return observed.IsMade
-	default:
-		return observed.Created.After(since)
-	}
+	return !since.IsZero() && observed.IsMade && !observed.Created.Before(since) ||
+		!sinceForeign.IsZero() && observed.Created.After(sinceForeign)
 }
 
 // Lacks reports whether one of the revisions does not have an object.

@@ -40,7 +40,7 @@ type State struct {
 	IsLabelled bool
 	// Created is when the object was created.
 	Created time.Time
-	// IsMade means that HelmOp created the object, according to its managed fields.
+	// IsMade means that HelmOp created the object, and did not only take it over, according to its managed fields.
 	IsMade bool
 }
 
@@ -49,20 +49,6 @@ func StateOf(object *metav1.PartialObjectMetadata) *State {
 	return &State{UID: object.UID, Version: object.ResourceVersion, Annotations: object.Annotations,
 		IsLabelled: object.Labels[inventory.ManagedByLabel] == inventory.ManagedByHelm,
 		Created:    object.CreationTimestamp.Time, IsMade: isMadeByHelmOp(object)}
-}
-
-// isMadeByHelmOp reports whether HelmOp wrote an object, and no other client wrote it when it was created.
-func isMadeByHelmOp(object *metav1.PartialObjectMetadata) bool {
-	isMade := false
-	for _, entry := range object.ManagedFields {
-		switch {
-		case entry.Manager == model.FieldManager:
-			isMade = true
-		case entry.Subresource == "" && (entry.Time == nil || !entry.Time.After(object.CreationTimestamp.Time)):
-			return false
-		}
-	}
-	return isMade
 }
 
 // Read reads the metadata of an object from the cluster.

@@ -117,9 +117,9 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 		known[model.DigestsIn(model.DesiredLabels(desired))] = -1
 	}
 	for _, record := range leftovers.Unchecked(history, decision) {
-		key := model.DigestsIn(record.Labels)
-		if record.Labels[model.LabelRevision] != strconv.Itoa(record.Version) {
-			// HelmOp did not create this record, so the digests in its labels have no meaning.
+		key, isForeign := model.DigestsIn(record.Labels), record.Labels[model.LabelRevision] != strconv.Itoa(record.Version)
+		if isForeign {
+			// The digests in its labels have no meaning.
 			key = strconv.Itoa(record.Version)
 		}
 		since := begun[records.NameOf(record.Name, record.Version)]
@@ -139,8 +139,8 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 		if err := s.Memory.Expect(manifest); err != nil {
 			return err
 		}
-		found.Revisions = append(found.Revisions,
-			leftovers.Revision{Manifest: manifest, Worked: leftovers.Worked(record), Since: since})
+		found.Revisions = append(found.Revisions, leftovers.Revision{Manifest: manifest, Worked: leftovers.Worked(record),
+			IsForeign: isForeign, Since: since})
 		if size += len(manifest); size > leftovers.MaxBytes {
 			break
 		}
