@@ -166,6 +166,11 @@ func (r *Reader) ReadRef(ctx context.Context, objects *Objects, role, namespace 
 	if err != nil {
 		return nil, objectError(subject(), err)
 	}
+	if obj.GetNamespace() != namespace {
+		// Who may create Clusters could otherwise read cluster-scoped objects of others.
+		return nil, fmt.Errorf("the Cluster refers to the %s, but its kind is cluster-scoped, and Cluster API requires a "+
+			"namespaced kind; correct the reference", subject())
+	}
 	objects.add(obj)
 	return obj.Object, nil
 }

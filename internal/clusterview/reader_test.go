@@ -65,6 +65,37 @@ func TestReadUnreadableKind(t *testing.T) {
 	}
 }
 
+// TestReadClusterScopedKind checks that a reference to a cluster-scoped object is refused: a cache ignores the
+// namespace for such a kind, and the object may belong to another tenant.
+func TestReadClusterScopedKind(t *testing.T) {
+	t.Parallel()
+	const want = "its kind is cluster-scoped"
+	kind := schema.GroupKind{Group: "infrastructure.example", Kind: "ExampleIdentity"}
+	for _, namespace := range []string{"fleet", ""} {
+		objects := NewReader(readerOf(namespace), nil)
+		objects.versions[kind] = knownVersion{version: schema.GroupVersion{Group: kind.Group, Version: "v1"},
+			since: time.Now()}
+		_, err := objects.ReadRef(t.Context(), &Objects{}, "infrastructure", "fleet",
+			clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: "one"})
+		if (err != nil) != (namespace == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("for an object in the namespace %q: %v", namespace, err)
+		}
+	}
+}
+
+// readerOf is a reader whose reads all return an object of a namespace.
+type readerOf string
+
+// Get implements client.Reader.
+func (r readerOf) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	object.SetName(key.Name)
+	object.SetNamespace(string(r))
+	return nil
+}
+
+// List implements client.Reader.
+func (r readerOf) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
 // TestClustersAreConvertedOncePerVersion also checks that the cache never returns another Cluster.
 func TestClustersAreConvertedOncePerVersion(t *testing.T) {
 	t.Parallel()
