@@ -43,8 +43,12 @@ func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv
 	return nil
 }
 
+// takeoverPeriod is the time after a takeover in which a record of the former manager still belongs to the release: for
+// an action that it began before the move, between its check of the records and its first record.
+const takeoverPeriod = 15 * time.Second
+
 // takeOverAfterMove takes over Helm's records of a release that was moved or restored from another management cluster.
-// The annotation then has the UID of this management cluster only.
+// A pass after takeoverPeriod repeats this, and removes the UIDs of the former management clusters from the annotation.
 //
 // Before the first record can name this management cluster, a pass of its own writes this UID in front of the former
 // UIDs. Records with any of these UIDs belong to the release. So the takeover may be interrupted, and the HelmOpRelease
@@ -61,6 +65,7 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 		p.leavesStatus = true
 		return after(time.Millisecond), nil
 	}
+	memory, readAt := r.memoryOf(p.release), p.observation.ReadAt
 	if p.observation.NamesFormer(p.desired) {
 		ctx, cancel := context.WithTimeout(ctx, recordreads.ObserveTimeout)
 		defer cancel()
@@ -68,10 +73,20 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 			return end(r.failed(ctx, p.releaseScope, failures.Observing, err))
 		}
 		// The results of earlier reads have the former labels, also the result of this pass: no later pass may use it.
-		r.memoryOf(p.release).Records.Outdate()
+		memory.Records.Outdate()
 		p.observation.ReadAt = time.Time{}
 		ctrl.LoggerFrom(ctx).Info("Took over a release from another management cluster", "former", former)
 	}
+	if memory.TakenOver.IsZero() {
+		memory.TakenOver = time.Now()
+	}
+	if readAt.Before(memory.TakenOver.Add(takeoverPeriod)) {
+		// The last pass must read the records again, and not use the result of an earlier read.
+		memory.Records.Outdate()
+		p.due(takeoverPeriod)
+		return nil, nil
+	}
+	memory.TakenOver = time.Time{}
 	metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, own)
 	return nil, nil
 }

@@ -51,6 +51,9 @@ type Memory struct {
 	// Records is what is known about Helm's records without a read. Watches call its method Outdate in another goroutine.
 	Records recordreads.Kept
 
+	// TakenOver is when this process first took over the records after a move; zero if no takeover is under way.
+	TakenOver time.Time
+
 	// Removed is the UID of the HelmOpRelease whose finalizer this process has removed; empty if there is none.
 	Removed types.UID
 
