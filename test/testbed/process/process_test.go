@@ -86,7 +86,9 @@ func TestStopKillsProcessThatIgnoresSIGTERM(t *testing.T) {
 
 func TestStopEndsAHungProcess(t *testing.T) {
 	t.Parallel()
-	p := startShell(t, "echo ready; sleep 600")
+	// The shell must not start a program after it is ready: while it waits for the start of a program that is stopped
+	// already, the kernel does not stop the shell.
+	p := startShell(t, "sleep 600 & echo ready; wait")
 	waitForLog(t, p, "ready")
 	if err := p.Hang(); err != nil {
 		t.Fatal(err)
