@@ -315,6 +315,8 @@ type ReleaseRollout struct {
 	// - Returned: the rollout of a newer HelmOp revision was rolled back or
 	//   aborted.
 	// - Pinned: a user pinned the release to this HelmOp revision.
+	// A return or a pin that has not taken effect yet keeps its reason under
+	// another HelmOp revision with the same content.
 	// +required
 	Reason ReleaseRolloutReason `json:"reason"`
 

@@ -257,6 +257,10 @@ func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addons
 	}
 	if isSame {
 		assigned.At = known.At
+		if assigned.Reason == addonsv1.ReleaseRolloutUpdated && !c.step.Adopts && attempts.IsReturning(c.child) {
+			// Another revision with the same content does not end a return.
+			assigned.Reason = known.Reason
+		}
 	}
 	return spec, nil
 }

@@ -203,6 +203,32 @@ func TestReleaseSpecFor(t *testing.T) {
 			step:  rollout.Step{Revision: 3},
 			want: addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned, At: earlier,
 				Previous: previous("new")}},
+		"same content under a later revision, during a return": {values: "new",
+			child: &addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned, At: earlier},
+			step:  rollout.Step{Revision: 4},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutReturned, At: earlier,
+				Previous: previous("new")}},
+		"same content under a later revision, during a pin that has ended": {values: "new",
+			child: &addonsv1.ReleaseRollout{Revision: 2, Reason: addonsv1.ReleaseRolloutPinned, At: earlier},
+			step:  rollout.Step{Revision: 4},
+			want:  addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutPinned, At: earlier}},
+		"same content under a pinned revision, during a return": {values: "new",
+			child: &addonsv1.ReleaseRollout{Revision: 2, Reason: addonsv1.ReleaseRolloutReturned, At: earlier},
+			step:  rollout.Step{Revision: 4, Pinned: true},
+			want:  addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutPinned, At: earlier}},
+		"same content under a later revision, after a return": {values: "new", released: true,
+			child: &addonsv1.ReleaseRollout{Revision: 2, Reason: addonsv1.ReleaseRolloutReturned, At: earlier},
+			step:  rollout.Step{Revision: 4},
+			want:  addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: earlier}},
+		"other content under a later revision, during a return": {values: "else",
+			child: &addonsv1.ReleaseRollout{Revision: 2, Reason: addonsv1.ReleaseRolloutReturned, At: earlier},
+			step:  rollout.Step{Revision: 4},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated,
+				At: metav1.NewTime(controllertest.Noon)}},
+		"adoption during a return": {values: "new",
+			child: &addonsv1.ReleaseRollout{Revision: 2, Reason: addonsv1.ReleaseRolloutReturned, At: earlier},
+			step:  rollout.Step{Revision: 4, Adopts: true},
+			want:  addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: earlier}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &clusterScope{name: "a", step: tc.step, target: spec("new", nil)}
@@ -256,6 +282,52 @@ func TestChangeAfterReturn(t *testing.T) {
 	}
 	if actiongate.IsExempt(maintenance.Limits{}, child, observation, decision) {
 		t.Error("the upgrade does not wait for maintenance")
+	}
+}
+
+// TestReturnUnderLaterRevision has a release that returns to HelmOp revision 3. Before the release has reached it, a
+// user reverts the spec, so HelmOp revision 5 has the same content. The return goes on: it uses Helm's history if
+// possible, and waits neither for maintenance nor for dependencies.
+func TestReturnUnderLaterRevision(t *testing.T) {
+	t.Parallel()
+	good := helmtest.Record("superseded", 3)
+	broken := helmtest.Record("deployed", 4, func(r *model.Record) { r.ValuesDigest = "other" })
+	for name, tc := range map[string]struct {
+		records []model.Record
+		want    model.Action
+	}{
+		"Helm's history has the content": {[]model.Record{broken, good}, model.ActionRollback},
+		"Helm's history has lost it":     {[]model.Record{broken}, model.ActionUpgrade},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &Reconciler{now: func() time.Time { return controllertest.Noon }}
+			child := &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{ValuesDigest: "of 3",
+				Rollout: &addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned,
+					At: metav1.NewTime(controllertest.Noon.Add(-time.Hour))}}}
+			c := &clusterScope{name: "a", step: rollout.Step{Revision: 5}, child: child,
+				target: &addonsv1.HelmOpReleaseSpec{ValuesDigest: "of 3"}}
+			var err error
+			child.Spec, err = r.releaseSpecFor(&helmOpScope{}, c)
+			if err != nil || child.Spec.Rollout.Revision != 5 {
+				t.Fatalf("assigned %+v, %v", child.Spec.Rollout, err)
+			}
+			child.Generation++
+			ofChild, _ := releasespec.DesiredOf(child)
+			desired := helmtest.Desired()
+			desired.Return = ofChild.Return
+			observation := model.Observation{Records: tc.records}
+			decision := decide.Next(observation, desired, model.Policy{}, model.Past{}, helmtest.Now)
+			if decision.Action != tc.want {
+				t.Errorf("decided %+v, want %s", decision, tc.want)
+			}
+			if !actiongate.IsExempt(maintenance.Limits{}, child, observation, decision) {
+				t.Error("the return waits for maintenance")
+			}
+			if actiongate.NeedsPreconditions(decision, ofChild.Return) {
+				t.Error("the return waits for dependencies")
+			}
+		})
 	}
 }
 
