@@ -55,6 +55,9 @@ type clusterScope struct {
 	// own under the revision of the child. A spec is nil if it is not known or not needed. Set by render.
 	target, good, own *addonsv1.HelmOpReleaseSpec
 
+	// goodPending is true if good is not known because of a transient error. Set by render.
+	goodPending bool
+
 	// pinned is the spec of the release under the revision to which a user has pinned the release; nil if there is no
 	// pin. If the release cannot have this revision, pinned is nil and pinErr has the cause. Set by render.
 	pinned *addonsv1.HelmOpReleaseSpec

@@ -188,12 +188,8 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 		default:
 			c.own = r.renderPast(ctx, scope, own, c)
 		}
-		switch {
-		case state.Good == 0 || !scope.needsGood(state.Phase, c.child):
-		case state.Good == own:
-			c.good = c.own
-		default:
-			c.good = r.renderPast(ctx, scope, state.Good, c)
+		if state.Good != 0 && scope.needsGood(state.Phase, c.child) {
+			r.renderGood(ctx, scope, state.Good, c)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -223,6 +219,19 @@ func (r *Reconciler) renderTarget(ctx context.Context, scope *helmOpScope, c *cl
 func (s *helmOpScope) needsGood(phase rollout.Phase, child *addonsv1.HelmOpRelease) bool {
 	return child == nil || apiutil.IsOfFormerCluster(child) || returns(phase) || s.hasGivenUp(child) ||
 		phase != rollout.PhaseComplete && rolloutstate.IsUnreachable(child)
+}
+
+// renderGood renders the last known good revision for a Cluster. After a transient error, another pass follows. The
+// present pass goes on, because other Clusters do not need this release.
+func (r *Reconciler) renderGood(ctx context.Context, scope *helmOpScope, number int64, c *clusterScope) {
+	if c.own != nil && number == apiutil.RevisionOf(c.child) {
+		c.good = c.own
+		return
+	}
+	var err error
+	c.good, err = r.tryPast(ctx, scope, number, c)
+	c.goodPending = err != nil
+	scope.retryWithin(failures.Of(err, failures.Planning).Wait)
 }
 
 // renderPinned renders a Cluster that a user has pinned to a HelmOp revision. It renders two revisions: the pinned

@@ -7,13 +7,20 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
@@ -91,6 +98,70 @@ func TestNewClusterWhileDesiredRevisionIsUnknown(t *testing.T) {
 		if err != nil || spec.Rollout.Revision != tc.want || isSecond != (tc.want == 2) {
 			t.Errorf("%s: the step %+v assigns %+v, %v", name, c.step, spec, err)
 		}
+	}
+}
+
+// TestNewClusterWaitsForReadableGoodRevision has a new or re-created Cluster whose wave has not begun. After a
+// transient error, the Cluster waits until the values of the last known good revision can be read. If they are lost,
+// the Cluster gets the new revision.
+func TestNewClusterWaitsForReadableGoodRevision(t *testing.T) {
+	t.Parallel()
+	unavailable := apierrors.NewServiceUnavailable("try again")
+	for name, tc := range map[string]struct {
+		isRecreated bool
+		err         error
+		// first is the HelmOp revision that the Cluster gets while the values cannot be read; 0 if it gets none.
+		first   int64
+		requeue time.Duration
+	}{
+		"new":                          {err: unavailable, requeue: requeue.ObjectReadRetry},
+		"re-created":                   {isRecreated: true, err: unavailable, requeue: requeue.ObjectReadRetry},
+		"new, and the values are lost": {err: apierrors.NewNotFound(corev1.Resource("secrets"), "values"), first: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewReleaseBench(t)
+			b.HelmOp.Spec.Rollout = &addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "canary", ClusterSelector: stage("canary")}}}
+			for _, revision := range b.Revisions {
+				revision.Spec.HelmOp.Release.Name, revision.Spec.Artifact = "one", &addonsv1.ResolvedArtifact{Digest: "a"}
+			}
+			good := b.Revisions[0]
+			good.Status.Good, b.Cluster.Labels = true, map[string]string{"stage": "canary"}
+			r, scope := newestScope(t, b)
+			good.Spec.HelmOp.ValuesFrom = []addonsv1.ValuesReference{{Kind: "Secret", Name: "values", Key: "values.yaml"}}
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.HelmOp.Namespace, Name: "values"},
+				Data: map[string][]byte{"values.yaml": []byte("a: 1")}}
+			if err := r.client.Create(t.Context(), secret); err != nil {
+				t.Fatal(err)
+			}
+			compiled, err := r.compileRevision(t.Context(), revisionstore.WithRevision(b.HelmOp, good),
+				revisionstore.ArtifactsOf(good))
+			if err != nil {
+				t.Fatal(err)
+			}
+			good.Spec.Digest = compiled.digest
+			values := &brokenReader{Reader: r.client, err: tc.err}
+			r.renderer = render.New(references.NewReader(values, values), clusterview.NewReader(r.client, r.client))
+			var child *addonsv1.HelmOpRelease
+			if tc.isRecreated {
+				child = b.Release.DeepCopy()
+				child.Spec.Rollout.At = metav1.NewTime(controllertest.Noon.Add(-time.Hour))
+				child.Status.ClusterRecreatedAt = metav1.NewTime(controllertest.Noon)
+			}
+			scope.addCluster(t, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "two"}}, child)
+			late := scope.clusters[1]
+
+			r.plan(t, scope)
+			if late.step.Revision != tc.first || scope.requeueAfter != tc.requeue {
+				t.Errorf("the step is %+v, and the next pass is in %s", late.step, scope.requeueAfter)
+			}
+			values.err, scope.past = nil, nil
+			r.plan(t, scope)
+			if spec, err := r.releaseSpecFor(scope, late); err != nil || spec.Rollout.Revision != 1 ||
+				spec.Rollout.Reason != addonsv1.ReleaseRolloutJoined {
+				t.Errorf("the next step %+v assigns %+v, %v", late.step, spec.Rollout, err)
+			}
+		})
 	}
 }
 

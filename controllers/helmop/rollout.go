@@ -269,7 +269,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	cache *rolloutstate.Cache,
 ) (rollout.Cluster, error) {
 	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "",
-		TargetInvalid: failures.Of(c.err, failures.Planning).Invalid, Defers: c.defers}
+		TargetInvalid: failures.Of(c.err, failures.Planning).Invalid, GoodPending: c.goodPending, Defers: c.defers}
 	planned.Paused = isAccessDenied(c) || isHeldByOtherShard(c, policy)
 	if c.cluster != nil {
 		planned.Deleting = !c.cluster.DeletionTimestamp.IsZero()

@@ -58,6 +58,8 @@ func wasDone(c *Cluster)   { c.WasReady, c.ReadyFor = true, time.Hour }
 func noGood(c *Cluster)    { c.Good = nil }
 func sameAsOwn(c *Cluster) { c.Target = c.Own }
 
+func goodPending(c *Cluster) { c.Good, c.GoodPending = nil, true }
+
 func hasFailures(c *Cluster) { c.Child.HasFailures = true }
 
 // moved changes the Cluster itself, in the same way under all revisions.

@@ -406,6 +406,14 @@ func TestPlanServesNewClusters(t *testing.T) {
 			strategy: Strategy{Paused: true}, clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger)},
 			want: "a: Create Good 6 joined", waitingFor: "a Cluster to be ready: 1 selected, 0 ready",
 		},
+		"nothing before the turn of the wave, while the release under the good revision is pending": {
+			strategy: canary(Wave{}),
+			clusters: []Cluster{fleetMember("a", 0, 6, ready), fleetMember("b", 0, -1, onItsWay, stranger, goodPending),
+				fleetMember("c", 1, -1, onItsWay, stranger, goodPending),
+				fleetMember("d", 1, -1, onItsWay, stranger, noGood)},
+			want:       "a: Update Target 7, b: Create Target 7 joined, d: Create Target 7 joined",
+			waitingFor: "1 of 1 Cluster of wave canary to be ready",
+		},
 		"current revision if there is no good one": {
 			strategy: canary(Wave{}), state: State{Revision: 7, Good: -1},
 			clusters: []Cluster{fleetMember("a", 0, 5, onItsWay), fleetMember("b", 1, -1, onItsWay, stranger)},

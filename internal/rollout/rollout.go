@@ -155,6 +155,9 @@ type Cluster struct {
 	// Cluster needs it, too.
 	Good *Release
 
+	// GoodPending is true if Good is not known because of a transient error. A later plan will have it.
+	GoodPending bool
+
 	// Own is the desired release under the child's revision; nil if it is not known.
 	Own *Release
 

@@ -115,8 +115,9 @@ func (p *plan) isAssigned(c *Cluster) bool {
 
 // create returns the step for a Cluster without a release. The Cluster gets the current revision if its wave has begun,
 // or if no other revision is available. A revision that was rolled back or aborted is never assigned. If the last known
-// good revision exists but its release for the Cluster is unknown, there are two rules: a Cluster that is not new waits
-// for its wave, and no Cluster gets a revision whose budget is spent.
+// good revision exists but its release for the Cluster is unknown, there are three rules: a Cluster that is not new
+// waits for its wave, no Cluster gets a revision whose budget is spent, and a Cluster waits for the end of a transient
+// error.
 func (p *plan) create(i int, c *Cluster) Step {
 	// While the release under a complete revision is unknown, the Cluster does not get the revision before it.
 	mayTakeGood := p.state.Phase != PhaseComplete || c.Target != nil || c.TargetInvalid
@@ -141,7 +142,7 @@ func (p *plan) create(i int, c *Cluster) Step {
 		return step(c, ActionNone, "the desired release is unknown")
 	case p.in.Unapproved:
 		return waitForApproval(c)
-	case !mayTakeCurrent && p.state.Good != 0 && (!s.Joined || p.state.Phase != PhaseProgressing):
+	case !mayTakeCurrent && p.state.Good != 0 && (!s.Joined || p.state.Phase != PhaseProgressing || c.GoodPending):
 		return step(c, ActionNone,
 			"the release under the last known good revision is unknown, and the Cluster's wave has not begun")
 	default:
