@@ -38,7 +38,7 @@ type eventServer struct {
 // eventList is the beginning of a watch.
 type eventList struct {
 	events string
-	// breaks is true if the watch ends after the events.
+	// breaks is true if the connection breaks after the events.
 	breaks bool
 }
 
@@ -63,7 +63,7 @@ func (s *eventServer) respond(r *http.Request) (*http.Response, error) {
 	go func() {
 		_, _ = io.WriteString(events, next.events)
 		if next.breaks {
-			_ = events.Close()
+			_ = events.CloseWithError(io.ErrUnexpectedEOF)
 		}
 	}()
 	return response, nil

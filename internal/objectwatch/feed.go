@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -95,7 +96,7 @@ func (f *feed) advance() error {
 	if f.version != "" {
 		return f.restartIfExpired(f.watch(false))
 	}
-	if !f.stream.link.isPlain() {
+	if !f.stream.isPlain() {
 		err := f.watch(true)
 		if f.version != "" || !isUnsupported(err) {
 			return err
@@ -167,12 +168,22 @@ func (f *feed) watch(listing bool) (err error) {
 		events: frames{body: body, memory: f.stream.link.memory(ctx, func() { cancel(errHeldUp) })}}
 	for f.listing {
 		if err := opened.events.next(f.handleEvent); err != nil {
+			f.listBroke(cause(ctx, err))
 			return err
 		}
 	}
 	deadline.Reset(duration + watchGrace)
 	f.open = opened
 	return nil
+}
+
+// listBroke makes all further lists of the stream plain lists if a streaming list has begun, and its end never arrives.
+// A connection that breaks within steadyTime does not show this: the next streaming list may be complete.
+func (f *feed) listBroke(err error) {
+	lacksEnd := errors.Is(err, io.EOF) || time.Since(f.began) >= steadyTime
+	if lacksEnd && f.ctx.Err() == nil && !isResponseError(err) {
+		f.stream.setPlain()
+	}
 }
 
 // await waits for the next events of the open watch in a new goroutine, and decodes them in another one. A goroutine

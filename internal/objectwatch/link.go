@@ -102,13 +102,7 @@ func (l *link) memory(ctx context.Context, abandon func()) eventMemory {
 		maxWait: memoryWait, abandon: abandon}
 }
 
-// isPlain reports whether the cluster is known not to stream lists.
-func (l *link) isPlain() bool {
-	l.watcher.mu.Lock()
-	defer l.watcher.mu.Unlock()
-	return l.plain
-}
-
+// setPlain records that the cluster does not stream lists.
 func (l *link) setPlain() {
 	l.watcher.mu.Lock()
 	defer l.watcher.mu.Unlock()

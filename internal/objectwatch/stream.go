@@ -97,6 +97,9 @@ type stream struct {
 	// that may not watch all namespaces so needs no refused request to find this out.
 	scope   string
 	failure failure
+	// plain is true if streaming lists begin and never end. An aggregated API server may serve the kind, so this does not
+	// apply to the whole link. plain stays true for later runs: each of them would wait for the end of the list again.
+	plain bool
 	// listedAt is when a stream of the mode listed was last listed; zero if a list is due. A failed list is not repeated
 	// before retryAt, not even on request.
 	listedAt, retryAt time.Time
@@ -192,6 +195,20 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 		return true
 	}
+}
+
+// isPlain reports whether streaming lists of the stream, or of the whole cluster, are known to fail.
+func (s *stream) isPlain() bool {
+	s.link.watcher.mu.Lock()
+	defer s.link.watcher.mu.Unlock()
+	return s.plain || s.link.plain
+}
+
+// setPlain records that streaming lists of the stream have no end.
+func (s *stream) setPlain() {
+	s.link.watcher.mu.Lock()
+	defer s.link.watcher.mu.Unlock()
+	s.plain = true
 }
 
 // settled ends the time in which releases join without a restart. It returns false if the run has ended.

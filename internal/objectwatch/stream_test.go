@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,6 +127,124 @@ func TestUnendingEventsAreRare(t *testing.T) {
 				last := began[len(began)-1].Sub(began[len(began)-2])
 				if pause := last - 2*memoryWait; pause < maxPause/2 || pause > 2*maxPause {
 					t.Errorf("the last of %d watches began %s after the end of the one before", len(began), pause)
+				}
+			})
+		})
+	}
+}
+
+// unendedLists is an API server that accepts streaming lists and never sends their end. It also answers plain lists.
+type unendedLists struct {
+	// respond answers a request for a streaming list.
+	respond func(*http.Request) (*http.Response, error)
+	// streaming and plain are the numbers of streaming lists and of plain lists.
+	streaming, plain atomic.Int32
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *unendedLists) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch query := r.URL.Query(); {
+	case query.Get("watch") == "":
+		s.plain.Add(1)
+		return answer(r, http.StatusOK, listOf(`"continue":""`)), nil
+	case query.Get("sendInitialEvents") != "":
+		s.streaming.Add(1)
+		return s.respond(r)
+	default:
+		return streamed(r, "", time.Hour, io.EOF), nil
+	}
+}
+
+// streamed returns a response to a watch that has one text, and ends with an error after some time.
+func streamed(r *http.Request, text string, lasts time.Duration, err error) *http.Response {
+	response := answer(r, http.StatusOK, "")
+	body, events := io.Pipe()
+	response.Body = body
+	context.AfterFunc(r.Context(), func() { _ = events.CloseWithError(r.Context().Err()) })
+	go func() {
+		_, _ = io.WriteString(events, text)
+		if pause(r.Context(), lasts) {
+			_ = events.CloseWithError(err)
+		}
+	}()
+	return response
+}
+
+// TestStreamingListsWithoutEnd checks that objects are observed if an API server accepts streaming lists and never
+// sends their end. There is one such list until the cluster is connected again, also if releases join the stream.
+func TestStreamingListsWithoutEnd(t *testing.T) {
+	t.Parallel()
+	withC := metadataEvent("ADDED", "c", "1", `"uid":"u"`)
+	for name, tc := range map[string]struct {
+		text   string
+		lasts  time.Duration
+		err    error
+		within time.Duration
+	}{
+		"an open watch":                {text: withC, lasts: time.Hour, within: beginTime},
+		"an open watch without events": {lasts: time.Hour, within: beginTime},
+		"a watch that ends":            {text: withC, err: io.EOF},
+		"a watch that breaks later":    {text: withC, lasts: time.Minute, err: io.ErrUnexpectedEOF, within: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := &unendedLists{respond: func(r *http.Request) (*http.Response, error) {
+					return streamed(r, tc.text, tc.lasts, tc.err), nil
+				}}
+				watcher, conn := startWatcher(t), connectionTo(server.RoundTrip)
+				// synced follows a release, and checks it after a time, and the lists of both forms until then.
+				synced := func(name string, within time.Duration, streaming, plain int32) {
+					t.Helper()
+					watcher.Follow(key(name), conn, Plan{Objects: []inventory.Ref{hostileConfig}, Drift: true})
+					<-time.After(within)
+					synctest.Wait()
+					if snapshot, _ := watcher.Look(key(name)); !snapshot.Synced || snapshot.Err != nil {
+						t.Fatalf("%s after %s: %+v", name, within, snapshot)
+					}
+					if got := [...]int32{server.streaming.Load(), server.plain.Load()}; got != [...]int32{streaming, plain} {
+						t.Errorf("%s: streaming and plain lists: %v", name, got)
+					}
+				}
+				synced("first", tc.within+2*minPause, 1, 1)
+				synced("second", 2*rejoinTime, 1, 2)
+				watcher.Disconnect("")
+				synced("first", tc.within+2*minPause, 2, 3)
+			})
+		})
+	}
+}
+
+// TestStreamingListsAreTriedAgain checks that HelmOp does not use plain lists if streaming lists fail because the API
+// server does not respond, sends an error, does not end an event, or the connection breaks.
+func TestStreamingListsAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	for name, respond := range map[string]func(*http.Request) (*http.Response, error){
+		"no response": func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		},
+		"an error": func(r *http.Request) (*http.Response, error) {
+			return streamed(r, `{"type":"ERROR","object":{"kind":"Status","code":500}}`, time.Hour, io.EOF), nil
+		},
+		"an event that never ends": func(r *http.Request) (*http.Response, error) {
+			return streamed(r, `{"type":`, time.Hour, io.EOF), nil
+		},
+		"a broken connection": func(r *http.Request) (*http.Response, error) {
+			return streamed(r, "", time.Second, io.ErrUnexpectedEOF), nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := &unendedLists{respond: respond}
+				watcher := startWatcher(t)
+				watcher.Follow(key("r"), connectionTo(server.RoundTrip),
+					Plan{Objects: []inventory.Ref{hostileConfig}, Drift: true})
+				<-time.After(time.Hour)
+				synctest.Wait()
+				if streaming, plain := server.streaming.Load(), server.plain.Load(); streaming < 10 || plain > 0 {
+					t.Errorf("%d streaming lists and %d plain lists", streaming, plain)
 				}
 			})
 		})
