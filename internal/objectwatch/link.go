@@ -123,7 +123,7 @@ func (l *link) attachLocked(r *release) {
 		r.recordsStream = s
 		s.joinLocked(at, target{release: r}, r.recordsKnown)
 	}
-	if r.listSoon {
+	if r.needsList() {
 		l.listLocked(r)
 	}
 	l.workLocked()
@@ -194,7 +194,11 @@ func (l *link) exactLocked(key streamKey) *stream {
 func (s *stream) joinLocked(at objectKey, t target, known bool) {
 	s.followers[at] = append(s.followers[at], t)
 	if s.key.mode == listed {
-		s.link.scheduleListsLocked(t.release.listEvery/2 + rand.N(t.release.listEvery/2+1))
+		after := t.release.listEvery/2 + rand.N(t.release.listEvery/2+1)
+		if t.release.needsList() {
+			after = rejoinTime
+		}
+		s.link.scheduleListsLocked(after)
 		return
 	}
 	switch {

@@ -13,7 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -108,6 +110,13 @@ func TestListsOnRequest(t *testing.T) {
 	b.watcher.List(release)
 	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
 	b.becomes(release, unlabelled, "read by itself", func(s State) bool { return s.Known && s.Exists })
+	asked := b.settled(release)
+	// The connection changes right after the request.
+	b.watcher.List(release)
+	b.watcher.Disconnect(b.conn.Cluster)
+	b.watcher.Follow(release, b.conn, listedPlan(t, time.Hour, config, unlabelled))
+	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
+	eventually(t, "a request after the list", func() bool { return b.asked(release) > asked })
 	b.settled(release)
 	// A restarted process that knows of missing objects does not wait.
 	b.stop()
@@ -116,6 +125,59 @@ func TestListsOnRequest(t *testing.T) {
 	plan.ListSoon = true
 	b.watcher.Follow(release, b.conn, plan)
 	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
+}
+
+// lateDiscovery is how long lateMapper needs.
+const lateDiscovery = 10 * time.Second
+
+// lateMapper needs some time to discover a kind.
+type lateMapper struct{ meta.RESTMapper }
+
+// RESTMapping implements meta.RESTMapper.
+func (lateMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {
+	<-time.After(lateDiscovery)
+	return &meta.RESTMapping{Resource: schema.GroupVersionResource{Group: kind.Group, Version: "v1", Resource: "widgets"},
+		Scope: meta.RESTScopeNamespace}, nil
+}
+
+// TestNeededListsAreNotLate checks that a release is listed soon if its connection changes right after the request for
+// the list, and if the kind of its objects is discovered late.
+func TestNeededListsAreNotLate(t *testing.T) {
+	t.Parallel()
+	widget := inventory.Ref{Group: "example.com", Version: "v1", Kind: "Widget", Namespace: "ns", Name: "c"}
+	for name, tc := range map[string]struct {
+		ref inventory.Ref
+		// isSoon is true if the plan needs the list, and false if there is a request.
+		isSoon bool
+	}{
+		"a request":                         {ref: hostileConfig},
+		"a request, with a late discovery":  {ref: widget},
+		"missing objects":                   {ref: hostileConfig, isSoon: true},
+		"missing objects, discovered later": {ref: widget, isSoon: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				watcher := startWatcher(t)
+				conn := connectionTo(func(r *http.Request) (*http.Response, error) {
+					return answer(r, http.StatusOK, listOf(`"continue":""`)), nil
+				})
+				conn.Mapper = lateMapper{}
+				plan := Plan{Objects: []inventory.Ref{tc.ref}, ListEvery: time.Hour, ListSoon: tc.isSoon}
+				watcher.Follow(key("r"), conn, plan)
+				if !tc.isSoon {
+					watcher.List(key("r"))
+				}
+				watcher.Disconnect("")
+				watcher.Follow(key("r"), conn, plan)
+				<-time.After(lateDiscovery + 2*rejoinTime)
+				synctest.Wait()
+				if snapshot, _ := watcher.Look(key("r")); !snapshot.Objects[tc.ref].Known {
+					t.Errorf("the object is %+v", snapshot.Objects[tc.ref])
+				}
+			})
+		})
+	}
 }
 
 // TestListWithoutPermissions checks that a tenant's objects are listed in its namespaces, and that objects that may be

@@ -196,6 +196,10 @@ func (r *release) inherit(old *release) {
 	}
 }
 
+// needsList reports whether the first list of the release must not wait. A request for a list may have come before the
+// present connection or plan, or before the discovery of a kind.
+func (r *release) needsList() bool { return r.listSoon || r.listRequested }
+
 // setKnown records whether an object is known.
 func (r *release) setKnown(i int, known bool) {
 	o, change := &r.objects[i], 1
