@@ -314,7 +314,8 @@ func (r *Reconciler) isUninstalledBefore(scope *releaseScope) bool {
 //
 // The number of uninstallations that wait for their objects is limited. At the limit, the uninstallation waits. When
 // three quarters of the time before the deletion of the Cluster are over, it runs without waiting for its objects.
-// Otherwise it would not run at all.
+// Otherwise it would not run at all. A release in the queue for such a slot requests no other slot: the request would
+// end its position in the queue, and give its granted slot to the next release, which would do the same.
 func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.UninstallOptions,
 	cluster, helmOp string,
 ) (done func(), wait time.Duration) {
@@ -322,21 +323,31 @@ func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.Uninstall
 		clusterlife.BeforeDeletion(options, scope.cluster, scope.release, r.now())
 	}
 	claim := uninstallClaim(scope, options, cluster, helmOp)
-	if options.Wait {
+	late := claim
+	late.Uninstalling = false
+	rest, isLate := r.restBeforeLate(scope)
+	if options.Wait && !(isLate && r.slots.HasClaim(late)) {
 		if done, ok := r.slots.Acquire(claim); ok {
 			return done, 0
 		}
-		if scope.cluster == nil || !apiutil.HoldOf(scope.cluster).IsOn() {
-			return nil, 0
-		}
-		if rest := clusterlife.DeletionRest(apiutil.HoldOf(scope.cluster), scope.release,
-			r.now()) - clusterlife.DeletionTimeout(scope.release)/4; rest > 0 {
+		if !isLate {
 			return nil, rest
 		}
-		claim.Uninstalling, options.Wait = false, false
 	}
-	done, _ = r.slots.Acquire(claim)
+	options.Wait = false
+	done, _ = r.slots.Acquire(late)
 	return done, 0
+}
+
+// restBeforeLate returns the time until three quarters of the time before the deletion of the Cluster are over. isLate
+// is true if they are over. If the deletion is not held, rest is 0 and isLate is false.
+func (r *Reconciler) restBeforeLate(scope *releaseScope) (rest time.Duration, isLate bool) {
+	if scope.cluster == nil || !apiutil.HoldOf(scope.cluster).IsOn() {
+		return 0, false
+	}
+	rest = clusterlife.DeletionRest(apiutil.HoldOf(scope.cluster), scope.release, r.now()) -
+		clusterlife.DeletionTimeout(scope.release)/4
+	return max(rest, 0), rest <= 0
 }
 
 // uninstallClaim returns the claim of an uninstallation for a slot.

@@ -96,7 +96,7 @@ func TestRemovedReleaseIsLeftAlone(t *testing.T) {
 }
 
 // TestWaitingUninstallationsAreLimited checks that uninstallations that wait for their objects take a third of the
-// slots at most.
+// slots at most. Late uninstallations that do not wait for their objects must use a free slot.
 func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	t.Parallel()
 	now := controllertest.LifeNow
@@ -116,7 +116,8 @@ func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	if _, ok, _ := take("c", controllertest.HeldSince); ok {
 		t.Error("a third worker waits, too")
 	}
-	if _, ok, waits := take("d", ""); !ok || waits {
+	other, ok, waits := take("d", "")
+	if !ok || waits {
 		t.Error("an uninstallation that does not wait for objects is limited, too")
 	}
 	now = controllertest.LifeNow.Add(10 * time.Minute) // 15 of 20 minutes are over.
@@ -126,6 +127,21 @@ func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	first()
 	if _, ok, waits := take("e", controllertest.HeldSince); !ok || !waits {
 		t.Error("the slot is not released")
+	}
+	for _, cluster := range []string{"f", "g"} {
+		if _, ok, _ := take(cluster, controllertest.HeldSince); ok {
+			t.Fatal("the HelmOp has more than its share of the slots")
+		}
+	}
+	other()
+	uninstalled := 0
+	for i := range 10 {
+		if _, ok, waits := take([]string{"f", "g"}[i%2], controllertest.HeldSince); ok && !waits {
+			uninstalled++
+		}
+	}
+	if uninstalled != 1 {
+		t.Errorf("%d of two late releases got the only free slot", uninstalled)
 	}
 }
 

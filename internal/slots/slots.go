@@ -216,6 +216,15 @@ func (s *Slots) IsWaiting(release types.NamespacedName) bool {
 	return w != nil && !w.granted
 }
 
+// HasClaim reports whether the release of a claim is in the queue with this claim, or has a granted slot for it and has
+// not used it yet.
+func (s *Slots) HasClaim(claim Claim) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.waiters[claim.Release]
+	return w != nil && w.Claim == claim
+}
+
 // Waiting returns the number of releases in the queue.
 func (s *Slots) Waiting() int {
 	s.mu.Lock()
