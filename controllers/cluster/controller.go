@@ -70,6 +70,9 @@ type Reconciler struct {
 
 	// unread has the delays of Clusters whose control planes cannot be read.
 	unread memory.Objects[requeue.Delay]
+
+	// failed has the delays of Clusters whose passes failed, but must be repeated in time. See endPass.
+	failed memory.Objects[requeue.Delay]
 }
 
 // lifeScope holds the state of one pass over a Cluster.
@@ -115,6 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if scope == nil {
 		r.warned.Delete(req.NamespacedName)
 		r.unread.Drop(req.NamespacedName)
+		r.failed.Drop(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if !scope.isRead {
@@ -122,10 +126,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	r.warnOfMove(ctx, scope)
 	if !scope.cluster.DeletionTimestamp.IsZero() {
-		return endPass(r.reconcileDeletion(ctx, scope))
+		result, err := r.reconcileDeletion(ctx, scope)
+		return r.endPass(ctx, scope, result, err)
 	}
 	if isRestoredHold(scope.cluster) {
-		return endPass(r.endRestoredHold(ctx, scope))
+		result, err := r.endRestoredHold(ctx, scope)
+		return r.endPass(ctx, scope, result, err)
 	}
 	if apiutil.IsClusterPaused(scope.cluster) {
 		return ctrl.Result{}, nil
@@ -137,20 +143,37 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		conditionErr = r.reconcileConditions(ctx, scope)
 	}
 	result, err := r.reconcileUpgrade(ctx, scope)
-	if scope.foreign && (result.RequeueAfter == 0 || result.RequeueAfter > foreignRetry) {
+	err = kerrors.NewAggregate([]error{foreignErr, conditionErr, err})
+	if err == nil && scope.foreign && (result.RequeueAfter == 0 || result.RequeueAfter > foreignRetry) {
 		result.RequeueAfter = wait.Jitter(foreignRetry, requeue.Jitter)
 	}
-	return endPass(result, kerrors.NewAggregate([]error{foreignErr, conditionErr, err}))
+	return r.endPass(ctx, scope, result, err)
 }
 
 // endPass returns the result of a pass. It returns no error for a conflict with another writer of the Cluster, or for a
 // Cluster that does not exist: the pass is repeated.
-func endPass(result ctrl.Result, err error) (ctrl.Result, error) {
+//
+// A hold must end in time, also after an error. So if the result has a delay, endPass logs each new error, and repeats
+// the pass with growing delays, but after this delay at the latest. controller-runtime would ignore the delay.
+func (r *Reconciler) endPass(ctx context.Context, scope *lifeScope, result ctrl.Result, err error,
+) (ctrl.Result, error) {
+	key := client.ObjectKeyFromObject(scope.object)
 	serious := kerrors.FilterOut(err, apierrors.IsConflict, apierrors.IsNotFound)
-	if err != nil && serious == nil {
+	switch {
+	case err == nil:
+		r.failed.Drop(key)
+		return result, nil
+	case serious == nil:
 		return ctrl.Result{RequeueAfter: clusterConflictRetry}, nil
+	case result.RequeueAfter == 0:
+		return result, serious
 	}
-	return requeue.OrError(result, serious)
+	retryIn, isNew := r.failed.Of(key).After(requeue.Cause{}, serious.Error())
+	if isNew {
+		ctrl.LoggerFrom(ctx).Error(nil, "Cannot reconcile the Cluster; it is tried again", "error", serious.Error())
+	}
+	result.RequeueAfter = requeue.Sooner(retryIn, result.RequeueAfter)
+	return result, nil
 }
 
 // gather reads the objects that a pass needs. The result is nil if the Cluster does not exist.
