@@ -5,6 +5,7 @@ package clusterlink
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -74,11 +75,13 @@ func (p *pulse) answered() {
 	p.sign()
 }
 
-// check records a failed request. The parameters are the request and the results of a RoundTripper.
+// check records a failed request. The parameters are the request and the results of a RoundTripper. A request that its
+// caller cancelled has not failed. But a deadline also cancels requests: its cause is then another error than
+// context.Canceled.
 func (p *pulse) check(req *http.Request, resp *http.Response, err error) {
 	switch {
 	case err != nil:
-		if req.Context().Err() == context.Canceled {
+		if errors.Is(context.Cause(req.Context()), context.Canceled) {
 			return
 		}
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusBadGateway,

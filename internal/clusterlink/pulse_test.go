@@ -459,4 +459,11 @@ func TestCancelledRequestIsNoFailure(t *testing.T) {
 	if !signs.failed.Load() {
 		t.Error("an error does not count")
 	}
+	signs = newPulse()
+	late, end := context.WithCancelCause(t.Context())
+	end(errors.New("no response in time"))
+	signs.check((&http.Request{}).WithContext(late), nil, late.Err())
+	if !signs.failed.Load() {
+		t.Error("the end of the deadline of a request does not count")
+	}
 }
