@@ -121,6 +121,11 @@ func noConnection(release *addonsv1.HelmOpRelease, cluster *clusterv1.Cluster, c
 	if hint := clusterlife.RenewalHint(cluster); hint != "" && cause == clusterlink.CauseCredentials {
 		return "The API server of the Cluster cannot be reached: " + string(cause) + hint
 	}
+	if cause == clusterlink.CauseMissing {
+		return "The API server of the Cluster cannot be reached: " + string(cause) + "; create the Secret " +
+			apiutil.ClusterTitle(release) + "-kubeconfig, or set this label of the Secret to the name of the Cluster. " +
+			"HelmOp continues when the API server answers"
+	}
 	if cause != "" {
 		return "The API server of the Cluster cannot be reached: " + string(cause) + "; correct the Secret " +
 			apiutil.ClusterTitle(release) + "-kubeconfig. HelmOp continues when the API server answers"

@@ -144,6 +144,8 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 			hold: controllertest.HeldSince, want: report.False,
 			hint: "write valid credentials to the Secret ns/c-kubeconfig, or set the annotation " +
 				addonsv1.DeletionHoldAnnotation + "=over and remove spec.paused"},
+		"no Secret with the label": {err: clusterlink.ErrNotConnected, failures: 1, cause: clusterlink.CauseMissing,
+			want: report.False, hint: "or set this label of the Secret"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"net"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
 
@@ -26,9 +28,14 @@ const (
 	CauseCertificate Cause = "the kubeconfig does not trust the certificate of the API server for this address"
 	// CauseName means that the name of the host does not exist.
 	CauseName Cause = "the host name in the kubeconfig cannot be resolved"
+	// CauseMissing means that the cache has no kubeconfig Secret. The cache has only Secrets with this label.
+	CauseMissing Cause = "there is no kubeconfig Secret with the label " + clusterv1.ClusterNameLabel
 	// CauseRedirect means that the server redirects requests to another server.
 	CauseRedirect Cause = "the server redirects requests to another server, which HelmOp does not follow"
 )
+
+// errNoKubeconfig means that the cache has no kubeconfig Secret of a Cluster.
+var errNoKubeconfig = errors.New("there is no kubeconfig Secret")
 
 // causeOf returns the cause of a failed attempt.
 func causeOf(err error) Cause {
@@ -41,6 +48,8 @@ func causeOf(err error) Cause {
 		return CauseCredentials
 	case errors.Is(err, errRedirect):
 		return CauseRedirect
+	case errors.Is(err, errNoKubeconfig):
+		return CauseMissing
 	case errors.As(err, &certificate):
 		return CauseCertificate
 	case errors.As(err, &name) && name.IsNotFound:

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 )
 
@@ -60,6 +62,12 @@ func TestCauses(t *testing.T) {
 	for want, isNotFound := range map[Cause]bool{CauseName: true, "": false} {
 		if got := causeOf(fmt.Errorf("dialing: %w", &net.DNSError{IsNotFound: isNotFound})); got != want {
 			t.Errorf("a name that is not found (%t) is of the cause %q", isNotFound, got)
+		}
+	}
+	missing := apierrors.NewNotFound(corev1.Resource("secrets"), "one-kubeconfig")
+	for err, want := range map[error]Cause{fmt.Errorf("%w: %w", errNoKubeconfig, missing): CauseMissing, missing: ""} {
+		if got := causeOf(err); got != want {
+			t.Errorf("%v is of the cause %q, want %q", err, got, want)
 		}
 	}
 }

@@ -248,6 +248,9 @@ func (l *Links) readKubeconfig(ctx context.Context, cluster client.Object) kubec
 	err := l.options.Kubeconfigs.Get(ctx, client.ObjectKey{
 		Namespace: cluster.GetNamespace(), Name: secret.Name(cluster.GetName(), secret.Kubeconfig),
 	}, stored, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		err = fmt.Errorf("%w: %w", errNoKubeconfig, err)
+	}
 	data := stored.Data[secret.KubeconfigDataName]
 	return kubeconfig{origin: origin{cluster: cluster.GetUID(), kubeconfig: sha256.Sum256(data)}, data: data, err: err}
 }
