@@ -5,15 +5,21 @@ package sources_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"helm.sh/helm/v3/pkg/provenance"
+	"helm.sh/helm/v3/pkg/repo"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
@@ -25,7 +31,14 @@ import (
 
 func newClient(t *testing.T) *sources.Client {
 	t.Helper()
-	registries, err := oci.New(oci.Options{Dir: t.TempDir()})
+	return newClientWith(t, oci.Options{})
+}
+
+// newClientWith returns a client with options. It sets the directory.
+func newClientWith(t *testing.T, opts oci.Options) *sources.Client {
+	t.Helper()
+	opts.Dir = t.TempDir()
+	registries, err := oci.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +60,20 @@ func key(t *testing.T) (*openpgp.Entity, []byte) {
 	return entity, public.Bytes()
 }
 
+// sign returns the provenance file of an archive with a file name.
+func sign(t *testing.T, signer *openpgp.Entity, file string, archive []byte) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), file)
+	if err := os.WriteFile(path, archive, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := (&provenance.Signatory{Entity: signer}).ClearSign(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []byte(text)
+}
+
 // TestProvenance verifies a provenance file by a policy, as the resolution of a HelmOp does.
 func TestProvenance(t *testing.T) {
 	t.Parallel()
@@ -61,16 +88,9 @@ func TestProvenance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "demo-1.0.0.tgz")
-	if err := os.WriteFile(path, archive, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	signer, public := key(t)
 	_, other := key(t)
-	text, err := (&provenance.Signatory{Entity: signer}).ClearSign(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := sign(t, signer, "demo-1.0.0.tgz", archive)
 	client := newClient(t)
 	verifier, err := verification.New(verification.Options{Registry: client.Registries(), Provenance: client})
 	if err != nil {
@@ -83,7 +103,7 @@ func TestProvenance(t *testing.T) {
 	if _, err := verify(public); !errors.Is(err, verification.ErrUnsigned) {
 		t.Errorf("without a file: %v, want %v", err, verification.ErrUnsigned)
 	}
-	r.SetFile("demo-1.0.0.tgz.prov", []byte(text))
+	r.SetFile("demo-1.0.0.tgz.prov", text)
 	if _, err := verify(other); !errors.Is(err, verification.ErrUntrusted) {
 		t.Errorf("by another key: %v, want %v", err, verification.ErrUntrusted)
 	}
@@ -93,6 +113,99 @@ func TestProvenance(t *testing.T) {
 	got, err := verify(public)
 	if err != nil || len(got.Signers) != 1 || !strings.Contains(got.Signers[0], "publisher@example.com") {
 		t.Errorf("%v, %v, want the publisher", got, err)
+	}
+}
+
+// TestProvenanceReservesMemory checks that each verification of the same archive waits for memory.
+func TestProvenanceReservesMemory(t *testing.T) {
+	t.Parallel()
+	const charts = 8
+	noise := make([]byte, 1<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise) // it never fails
+	r := chartrepository.Start()
+	t.Cleanup(r.Close)
+	packed := registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: demo\nversion: 1.0.0\n", "noise": string(noise)})
+	digest, err := r.Add(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := packed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, public := key(t)
+	names := make([]string, charts)
+	for i := range names {
+		names[i] = fmt.Sprintf("demo%d", i)
+		file := names[i] + "-1.0.0.tgz"
+		r.SetFile(file, archive)
+		r.SetFile(file+".prov", sign(t, signer, file, archive))
+		r.Edit(func(index *repo.IndexFile) {
+			entry := *index.Entries["demo"][0]
+			entry.URLs = []string{file}
+			index.Entries[names[i]] = repo.ChartVersions{&entry}
+		})
+	}
+	budget := bytebudget.New(8 << 20)
+	client := newClientWith(t, oci.Options{Bytes: budget})
+	all, err := budget.Acquire(t.Context(), bytebudget.Owner{}, budget.Total())
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := make(chan error, charts)
+	for _, name := range names {
+		go func() {
+			_, err := client.Signers(t.Context(), chartrepo.URL(r.URL(), name), digest, oci.Access{CA: r.CA()},
+				map[string][]byte{"a.gpg": public})
+			outcomes <- err
+		}()
+	}
+	for budget.Waiting() < charts && len(outcomes) == 0 && t.Context().Err() == nil {
+		runtime.Gosched()
+	}
+	if waiting := budget.Waiting(); waiting != charts || len(outcomes) > 0 {
+		t.Errorf("%d verifications wait, and %d have ended, want %d and none", waiting, len(outcomes), charts)
+	}
+	all.Release()
+	for range charts {
+		if err := <-outcomes; err != nil {
+			t.Error(err)
+		}
+	}
+	if held := budget.InUse(); held != 0 {
+		t.Errorf("%d bytes are held after the verifications", held)
+	}
+}
+
+// TestProvenanceWithoutMemory checks that a verification without memory is repeated later.
+func TestProvenanceWithoutMemory(t *testing.T) {
+	t.Parallel()
+	r := chartrepository.Start()
+	t.Cleanup(r.Close)
+	digest, err := r.Add(registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: demo\nversion: 1.0.0\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget := bytebudget.New(8 << 20)
+	client := newClientWith(t, oci.Options{Bytes: budget})
+	all, err := budget.Acquire(t.Context(), bytebudget.Owner{}, budget.Total())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Release()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for budget.Waiting() == 0 && ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		cancel()
+	}()
+	_, err = client.Signers(ctx, chartrepo.URL(r.URL(), "demo"), digest, oci.Access{CA: r.CA()}, nil)
+	if !errors.Is(err, ocierr.ErrRateLimited) {
+		t.Errorf("%v, want %v", err, ocierr.ErrRateLimited)
 	}
 }
 

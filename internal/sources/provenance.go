@@ -29,7 +29,8 @@ func (c *Client) Signers(ctx context.Context, url, digest string, access oci.Acc
 	if err != nil {
 		return nil, err
 	}
-	signer, err := provenance.Verify(signed.File, signed.Archive, signed.Provenance, keyrings)
+	defer signed.Release()
+	signer, err := provenance.Verify(ctx, signed.File, signed.Archive, signed.Provenance, keyrings)
 	switch {
 	case errors.Is(err, provenance.ErrKeyring):
 		return nil, failure(verification.ErrInvalidPolicy, err.Error(), "put public keys of OpenPGP into the Secret")

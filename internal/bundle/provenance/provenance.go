@@ -8,6 +8,7 @@ package provenance
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,16 +29,27 @@ var (
 	ErrFiles = errors.New("cannot write the files to verify")
 )
 
+// slots bounds the archives in the folder for temporary files: the folder may have little space.
+var slots = make(chan struct{}, 2)
+
 // Verify returns the display name of the signer of a provenance file. A key of the keyrings must have signed the file,
 // and the file must contain the digest of the archive under the name of the archive file. Keyrings are binary or
-// armored. The keys of the map keyrings are names for messages.
-func Verify(file string, archive, text []byte, keyrings map[string][]byte) (signer string, err error) {
+// armored. The keys of the map keyrings are names for messages. Verify waits until few other files are being verified.
+// If the context ends first, the error is ErrFiles.
+func Verify(ctx context.Context, file string, archive, text []byte, keyrings map[string][]byte,
+) (signer string, err error) {
 	if file != filepath.Base(file) || file == "." || file == ".." {
 		return "", fmt.Errorf("%q is not the name of a file", file)
 	}
 	keys, err := read(keyrings)
 	if err != nil {
 		return "", err
+	}
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return "", fmt.Errorf("%w: other files are being verified: %w", ErrFiles, ctx.Err())
 	}
 	// Helm's verification reads files, not memory.
 	folder, err := os.MkdirTemp("", "helmop-provenance-")

@@ -5,6 +5,7 @@ package provenance
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -77,7 +78,7 @@ func TestProvenanceFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Verify(tc.file, tc.archive, tc.text, tc.keyrings)
+			got, err := Verify(t.Context(), tc.file, tc.archive, tc.text, tc.keyrings)
 			if tc.want == "" {
 				if err != nil || !strings.Contains(got, "signer@example.com") {
 					t.Errorf("%q, %v, want the signer", got, err)
@@ -88,5 +89,38 @@ func TestProvenanceFile(t *testing.T) {
 				t.Errorf("%q, %v, want %q", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// TestFewFilesAtOnce checks that a verification writes no file while the others use all slots.
+func TestFewFilesAtOnce(t *testing.T) { // not parallel: it uses all slots
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	_, keyring, _ := key(t, "signer")
+	verify := func(ctx context.Context) error {
+		_, err := Verify(ctx, "demo-1.0.0.tgz", []byte("x"), []byte("x"), map[string][]byte{"a.gpg": keyring})
+		return err
+	}
+	for range cap(slots) {
+		slots <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- verify(ctx) }()
+	cancel()
+	if err := <-ended; !errors.Is(err, ErrFiles) || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want %v and %v", err, ErrFiles, context.Canceled)
+	}
+	if files, err := os.ReadDir(folder); err != nil || len(files) > 0 {
+		t.Errorf("%d files, %v, want none", len(files), err)
+	}
+	for range cap(slots) {
+		<-slots
+	}
+	// Each verification frees its slot.
+	for range cap(slots) + 1 {
+		if err := verify(t.Context()); err == nil || errors.Is(err, ErrFiles) {
+			t.Errorf("with free slots: %v", err)
+		}
 	}
 }
