@@ -183,7 +183,8 @@ func (r *Resolver) Resolve(ctx context.Context, helmOp *addonsv1.HelmOp, input I
 		}
 		r.storeResult(p, l, outcome.Value, outcome.Err, r.options.Now())
 	}
-	if len(open) > 0 && !isPending {
+	// Without an open lookup, an earlier pass has ended the requested lookups, and the write of its status failed.
+	if (len(open) > 0 || lookups[0].isRequested) && !isPending {
 		p.outcome.request = &lookups[0].request
 	}
 	p.conclude(lookups, r.raisedInterval(helmOp))

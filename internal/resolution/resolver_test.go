@@ -274,6 +274,22 @@ func TestResolveRequest(t *testing.T) {
 	})
 }
 
+// TestResolveRequestAfterFailedWrite checks that the next pass reports a request as done if the write of the status
+// failed. The digest of the reference never needs another lookup.
+func TestResolveRequestAfterFailedWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResolver(t)
+		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{
+			Ref: addonsv1.ArtifactReference{Digest: "sha256:" + strings.Repeat("1", 64)}})
+		helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "now"}
+		r.pass(t, helmOp.DeepCopy()) // the status of the copy is lost
+		r.pass(t, helmOp)
+		if request := helmOp.Status.LastResolveRequest; request != "now" || r.registry.requests.Load() != 1 {
+			t.Errorf("the status says %q after %d requests, want one request", request, r.registry.requests.Load())
+		}
+	})
+}
+
 // TestResolveIntervalHasMinimum checks that the minimum of the manager replaces a shorter interval, and that the
 // condition reports this.
 func TestResolveIntervalHasMinimum(t *testing.T) {
