@@ -35,6 +35,11 @@ func start(t *testing.T) *chartrepository.Repository {
 
 func newClient(t *testing.T, change ...func(*oci.Options)) *chartrepo.Client {
 	t.Helper()
+	return chartrepo.New(newRegistries(t, change...))
+}
+
+func newRegistries(t *testing.T, change ...func(*oci.Options)) *oci.Client {
+	t.Helper()
 	opts := oci.Options{Dir: t.TempDir()}
 	for _, fn := range change {
 		fn(&opts)
@@ -44,20 +49,34 @@ func newClient(t *testing.T, change ...func(*oci.Options)) *chartrepo.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(registries.Close)
-	return chartrepo.New(registries)
+	return registries
 }
 
 // add adds a version of the chart demo.
 func add(t *testing.T, r *chartrepository.Repository, version, note string) string {
 	t.Helper()
-	digest, err := r.Add(registry.ChartFiles(map[string]string{
-		"Chart.yaml": "apiVersion: v2\nname: demo\nversion: " + version + "\ndescription: \"- urls: [x]\\n  digest: y\"\n",
-		"note.txt":   note,
-	}))
+	digest, err := r.Add(chart(version, note))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return digest
+}
+
+// archiveOf returns the archive of a version that add adds.
+func archiveOf(t *testing.T, version, note string) []byte {
+	t.Helper()
+	archive, err := chart(version, note)()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return archive
+}
+
+func chart(version, note string) registry.Chart {
+	return registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: demo\nversion: " + version + "\ndescription: \"- urls: [x]\\n  digest: y\"\n",
+		"note.txt":   note,
+	})
 }
 
 func source(r *chartrepository.Repository, ref oci.Reference) oci.Source {
@@ -175,16 +194,7 @@ func TestLoginStaysAtTheRepository(t *testing.T) {
 	var mu sync.Mutex
 	r := start(t)
 	digest := add(t, r, "1.0.0", "x")
-	archive := func() []byte {
-		data, err := registry.ChartFiles(map[string]string{
-			"Chart.yaml": "apiVersion: v2\nname: demo\nversion: 1.0.0\ndescription: \"- urls: [x]\\n  digest: y\"\n",
-			"note.txt":   "x",
-		})()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}()
+	archive := archiveOf(t, "1.0.0", "x")
 	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -353,6 +363,44 @@ func TestLargeArchiveNeedsLittleMemory(t *testing.T) { // not parallel: it measu
 	runtime.ReadMemStats(&after)
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > limit {
 		t.Errorf("the lookup allocated %d bytes for an archive of %d bytes, want at most %d", allocated, size, limit)
+	}
+}
+
+// TestIndexOverShare checks that an index may use the whole share of a tenant at a host, and that the error for a
+// larger index has the limit and advice.
+func TestIndexOverShare(t *testing.T) {
+	t.Parallel()
+	const budget = 8 << 20 // the share is a quarter, and an entry needs about 240 bytes
+	for name, tc := range map[string]struct {
+		entries  int
+		wantErr  error
+		messages []string
+	}{
+		"a smaller index": {entries: 8_000},
+		"a larger index": {10_000, ocierr.ErrTooLarge,
+			[]string{"its entries need more than 2 MiB", "raise the memory limit of the manager"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t)
+			r.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+				_, _ = io.WriteString(w, "entries:\n  demo:\n")
+				for i := range tc.entries {
+					_, _ = fmt.Fprintf(w, "  - {version: 1.0.%d, urls: [a.tgz], digest: %s}\n", i, strings.Repeat("a", 64))
+				}
+				return true
+			})
+			c := chartrepo.NewBounded(newRegistries(t), budget, budget)
+			_, err := c.Resolve(t.Context(), source(r, oci.Reference{Tag: "1.0.0"}))
+			if !errors.Is(err, tc.wantErr) {
+				t.Errorf("%v, want %v", err, tc.wantErr)
+			}
+			for _, message := range tc.messages {
+				if !strings.Contains(fmt.Sprint(err), message) {
+					t.Errorf("%v, want %q", err, message)
+				}
+			}
+		})
 	}
 }
 

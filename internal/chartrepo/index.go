@@ -129,7 +129,12 @@ func (l *lookup) unreadable(err error) error {
 		return failure
 	case errors.Is(err, bytebudget.ErrExhausted):
 		out.Kind, out.Detail = ocierr.ErrRateLimited, "too many large indexes are being read"
-	case errors.Is(err, errTooLarge), errors.Is(err, bytebudget.ErrTooLarge):
+	case errors.Is(err, bytebudget.ErrTooLarge):
+		out.Kind = ocierr.ErrTooLarge
+		out.Detail = fmt.Sprintf("its entries need more than %d MiB, the manager's limit for one chart repository",
+			l.client.reading.Share()>>20)
+		out.Hint = "raise the memory limit of the manager, or use the chart from an OCI registry"
+	case errors.Is(err, errTooLarge):
 		out.Kind, out.Detail = ocierr.ErrTooLarge, err.Error()
 	case errors.As(err, &wrong):
 		out.Detail, out.Hint = err.Error(), "check that source.url is the URL of a chart repository"

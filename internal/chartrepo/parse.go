@@ -15,6 +15,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
@@ -106,14 +107,25 @@ func (c *catalog) add(chart string, raw *rawEntry) error {
 	if c.bytes += size; c.bytes > maxIndex {
 		return tooLarge("its entries need more than %d MiB", maxIndex>>20)
 	}
-	if c.bytes > c.room {
-		c.room = min(c.bytes+roomStep, maxIndex)
-		if err := c.reserve(c.room); err != nil {
-			return err
-		}
+	if err := c.grow(); err != nil {
+		return err
 	}
 	c.charts[chart] = append(c.charts[chart], added)
 	return nil
+}
+
+// grow reserves memory for the entries. Near the largest possible reservation, it reserves only what they need.
+func (c *catalog) grow() error {
+	if c.bytes <= c.room {
+		return nil
+	}
+	c.room = min(c.bytes+roomStep, maxIndex)
+	err := c.reserve(c.room)
+	if errors.Is(err, bytebudget.ErrTooLarge) {
+		c.room = c.bytes
+		err = c.reserve(c.room)
+	}
+	return err
 }
 
 // parseIndex reads an index in YAML or JSON as a stream. reserve reserves memory: its argument is the new total in
