@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"runtime"
 	"strings"
 	"sync"
@@ -317,6 +318,47 @@ func TestNoDigest(t *testing.T) {
 	if requests, _ := r.Requests(); requests["demo-1.0.0.tgz"] != 1 {
 		t.Errorf("requests %v, want one for the archive", requests)
 	}
+}
+
+// TestPullsWithoutSizeWait checks that concurrent pulls from a server that does not name the sizes of files wait for
+// each other.
+func TestPullsWithoutSizeWait(t *testing.T) {
+	t.Parallel()
+	const pulls = 4
+	r := start(t)
+	digests := make([]string, pulls)
+	archives := map[string][]byte{}
+	for i := range digests {
+		version := fmt.Sprintf("1.0.%d", i)
+		digests[i] = add(t, r, version, version)
+		archives["demo-"+version+".tgz"] = archiveOf(t, version, version)
+	}
+	var requests sync.WaitGroup // each pull sends its first request before the first answer
+	requests.Add(pulls)
+	var first sync.Map
+	r.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
+		archive, ok := archives[path.Base(req.URL.Path)]
+		if !ok {
+			return false
+		}
+		if _, isKnown := first.LoadOrStore(req.URL.Path, true); !isKnown {
+			requests.Done()
+		}
+		requests.Wait()
+		w.(http.Flusher).Flush()
+		_, _ = w.Write(archive)
+		return true
+	})
+	c := newClient(t, func(o *oci.Options) { o.MaxBytes = 64 << 20 })
+	var wg sync.WaitGroup
+	for _, digest := range digests {
+		wg.Go(func() {
+			if _, err := c.Fetch(t.Context(), chartrepo.URL(r.URL(), "demo"), digest, oci.Access{CA: r.CA()}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // TestPageInsteadOfArchive has a proxy that answers with a page for an archive without a digest in the index. The page

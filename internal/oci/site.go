@@ -67,10 +67,35 @@ func (s *Site) Pull(ctx context.Context, target *url.URL, want string) (Layer, e
 		})
 }
 
-// pull pulls a file. It repeats the request if the connection breaks, or if the store asks for a second attempt.
-func (s *Site) pull(ctx context.Context, target *url.URL, want digest.Digest) (layer Layer, err error) {
+// roomError means that a pull needs more room than it reserved, and that other pulls use this room.
+type roomError struct{ bytes int64 }
+
+// Error implements error.
+func (e *roomError) Error() string { return fmt.Sprintf("no room for %d bytes", e.bytes) }
+
+// pull pulls a file. If the answer needs more room than is free, pull waits for the room and repeats the request.
+func (s *Site) pull(ctx context.Context, target *url.URL, want digest.Digest) (Layer, error) {
+	layer, err := s.pullWithin(ctx, target, want, minPull)
+	var short *roomError
+	if errors.As(err, &short) {
+		layer, err = s.pullWithin(ctx, target, want, short.bytes)
+	}
+	if errors.As(err, &short) {
+		err = ocierr.NoRoom(opFile, endpoint.SubjectOf(target)) // the second answer needs more than the first one
+	}
+	if err != nil {
+		_, x := s.Begin(ctx)
+		return Layer{}, x.Error(opFile, endpoint.SubjectOf(target), err)
+	}
+	return layer, nil
+}
+
+// pullWithin waits for room for a number of bytes, and pulls a file. It repeats the request if the connection breaks,
+// or if the store asks for a second attempt.
+func (s *Site) pullWithin(ctx context.Context, target *url.URL, want digest.Digest, room int64,
+) (layer Layer, err error) {
 	// Wait for room before the request. Otherwise, the request would hold a connection during the wait.
-	lease, err := s.client.pulls.Acquire(ctx, s.Owner(ctx), minPull)
+	lease, err := s.client.pulls.Acquire(ctx, s.Owner(ctx), room)
 	if err != nil {
 		return Layer{}, ocierr.NoRoom(opFile, endpoint.SubjectOf(target))
 	}
@@ -81,13 +106,10 @@ func (s *Site) pull(ctx context.Context, target *url.URL, want digest.Digest) (l
 			break
 		}
 	}
-	if err != nil {
-		_, x := s.Begin(ctx)
-		return Layer{}, x.Error(opFile, endpoint.SubjectOf(target), err)
-	}
-	return layer, nil
+	return layer, err
 }
 
+// pullOnce pulls a file with one request. The error is a roomError if the lease cannot grow to the size of the file.
 func (s *Site) pullOnce(ctx context.Context, target *url.URL, want digest.Digest,
 	lease *bytebudget.Lease,
 ) (Layer, error) {
@@ -104,8 +126,8 @@ func (s *Site) pullOnce(ctx context.Context, target *url.URL, want digest.Digest
 		}
 		limit = resp.ContentLength
 	}
-	if lease.Grow(min(limit, s.client.pulls.Share())) != nil {
-		return Layer{}, ocierr.NoRoom(opFile, endpoint.SubjectOf(target))
+	if room := min(limit, s.client.pulls.Share()); lease.Grow(room) != nil {
+		return Layer{}, &roomError{room}
 	}
 	desc, release, err := s.client.store.WriteFile(want, limit, resp.Body)
 	if err != nil {
