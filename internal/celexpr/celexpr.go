@@ -7,10 +7,12 @@
 package celexpr
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/cel-go/cel"
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -20,6 +22,9 @@ const (
 	// maxCost bounds the cost of one evaluation, in CEL's units, to some tenths of a second. An expression that reads a
 	// hundred conditions costs about a thousand.
 	maxCost = 100_000
+	// maxTime ends the loops of an evaluation whose cost is too low for its work. It is far above the time of an
+	// evaluation with maxCost, so that a busy machine does not change a result.
+	maxTime = 5 * time.Second
 	// maxNesting is the maximum nesting depth of an expression.
 	maxNesting = 100
 	// maxSource is the maximum length of an expression, in characters.
@@ -92,13 +97,17 @@ func compile(variable, source string) (cel.Program, error) {
 	if kind := ast.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
 		return nil, fmt.Errorf("must be true or false, not of type %s", kind)
 	}
-	return env.Program(ast, cel.CostTracking(costs{}), cel.CostLimit(maxCost))
+	turns := loops(ast.NativeRep().Expr())
+	return env.Program(ast, cel.CostTracking(costs{turns}), cel.CostLimit(maxCost), cel.InterruptCheckFrequency(1),
+		cel.CustomDecoratorV2(decorator(turns)))
 }
 
 // Holds reports whether the expression is true for an object. An error contains the reason why the expression cannot be
 // evaluated, but no value of the object.
 func (e *Expression) Holds(object map[string]any) (bool, error) {
-	result, _, err := e.program.Eval(map[string]any{e.variable: object})
+	ctx, cancel := context.WithTimeout(context.Background(), maxTime)
+	defer cancel()
+	result, _, err := e.program.ContextEval(ctx, map[string]any{e.variable: object})
 	if err != nil {
 		// Errors of CEL name missing fields. They also quote values of the object: values that cannot be converted, and keys
 		// of lookups. The constants in the expression itself are not secret.
@@ -108,7 +117,7 @@ func (e *Expression) Holds(object map[string]any) (bool, error) {
 			}
 			return false, fmt.Errorf("field %q is missing", missing)
 		}
-		if strings.Contains(err.Error(), "cost limit") {
+		if strings.Contains(err.Error(), "cost limit") || errors.Is(err, context.DeadlineExceeded) {
 			return false, errors.New("it is too expensive")
 		}
 		return false, errors.New("it cannot be evaluated")

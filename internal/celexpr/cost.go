@@ -5,19 +5,26 @@ package celexpr
 
 import (
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// costs adds the cost of growing strings and lists. CEL does not count this cost for values of unknown type, and the
-// type of an object is always unknown to CEL. Without the cost, a short expression could fill the memory by doubling a
-// string repeatedly.
-type costs struct{}
+// costs computes the cost of calls. CEL's own costs are wrong for values of unknown type, and the type of an object is
+// always unknown to CEL: a comparison of lists ignores the elements, and the growth of strings and lists costs nothing.
+// CEL also counts the characters of a string to compute a cost, which takes longer than most calls.
+type costs struct {
+	// turns has the cost of one turn of each loop.
+	turns map[string]uint64
+}
 
-// CallCost implements interpreter.ActualCostEstimator. It counts additions, and calls whose overload is unknown. It
-// returns nil for all other calls, whose cost CEL computes.
-func (costs) CallCost(function, overloadID string, args []ref.Val, result ref.Val) *uint64 {
+// CallCost implements interpreter.ActualCostEstimator. It returns the cost of every call, also of a call that a
+// construction or a condition simulates.
+func (c costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
+	if turn, ok := c.turns[function]; ok {
+		return &turn
+	}
 	budget := maxCost
 	switch {
 	case function == operators.Add && len(args) == 2:
@@ -27,15 +34,34 @@ func (costs) CallCost(function, overloadID string, args []ref.Val, result ref.Va
 		} else {
 			weigh(result, &budget)
 		}
-	case overloadID == "":
+	case (function == operators.Equals || function == operators.NotEquals) && len(args) == 2:
+		budget -= lighter(args[0], args[1])
+	case function == overloads.Matches && len(args) == 2:
+		budget -= matchCost(args[0], args[1])
+	case (function == overloads.StartsWith || function == overloads.EndsWith) && len(args) == 2:
+		weigh(args[1], &budget)
+	case function == overloads.TypeConvertDyn || function == overloads.TypeConvertType:
+		// These functions do not read the value.
+	default:
 		for _, arg := range args {
 			weigh(arg, &budget)
 		}
-	default:
-		return nil
 	}
 	cost := uint64(maxCost-budget) + 1
 	return &cost
+}
+
+// lighter returns the weight of one of two values, at most four times that of the smaller one. So it bounds the work of
+// a comparison, without the work to weigh a large value that is compared with a small one.
+func lighter(a, b ref.Val) int {
+	for limit := 16; ; limit *= 4 {
+		for _, value := range []ref.Val{a, b} {
+			budget := limit
+			if weigh(value, &budget); budget >= 0 || limit >= maxCost {
+				return limit - budget
+			}
+		}
+	}
 }
 
 // weigh subtracts the size of a value from a budget. It stops when the budget is used up.
