@@ -351,7 +351,10 @@ func (f *feed) fields() string {
 
 // handleEvent processes one event.
 func (f *feed) handleEvent(frame []byte) error {
-	release := f.stream.link.watcher.decode()
+	release, err := f.stream.link.watcher.decode(f.ctx)
+	if err != nil {
+		return err
+	}
 	defer release()
 	e, err := readEvent(frame)
 	if err != nil {

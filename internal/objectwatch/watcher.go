@@ -246,10 +246,14 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 	return snapshot, true
 }
 
-// decode waits until an event may be decoded. The caller must call done afterwards.
-func (w *Watcher) decode() (done func()) {
-	w.decoding <- struct{}{}
-	return func() { <-w.decoding }
+// decode waits until an event may be decoded. The caller must call done afterwards. The wait ends with ctx.
+func (w *Watcher) decode(ctx context.Context) (done func(), err error) {
+	select {
+	case w.decoding <- struct{}{}:
+		return func() { <-w.decoding }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // goLocked starts a goroutine that ends with the Watcher.
