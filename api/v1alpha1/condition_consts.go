@@ -411,7 +411,7 @@ const (
 	// DriftCheckPendingReason, with status Unknown: the objects have not been compared with the new Helm revision yet.
 	DriftCheckPendingReason = "DriftCheckPending"
 
-	// DriftCheckFailedReason, with status Unknown: the objects cannot be compared.
+	// DriftCheckFailedReason, with status Unknown: the objects cannot be compared, or cannot be watched.
 	DriftCheckFailedReason = "DriftCheckFailed"
 
 	// InvalidDriftRuleReason: a rule in driftDetection.ignore is malformed.

@@ -374,6 +374,45 @@ func TestDriftOfUnwatchedObjects(t *testing.T) {
 	}
 }
 
+// TestDriftWhileWatchFails checks a watch that fails for a long time after the objects were known. The condition
+// Drifted must not stay False, and the comparisons of all objects must continue.
+func TestDriftWhileWatchFails(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("watching configmaps: the server answered 500")
+	b := newDriftBench(t, 2, 0)
+	b.p.policy.CorrectDrift = false
+	failSince := func(age time.Duration) { b.p.snapshot.Err, b.p.snapshot.ErrSince = broken, b.now.Add(-age) }
+	nextCheck := func() {
+		b.now = b.now.Add(driftmemory.Interval(b.p.release))
+		if reads := b.pass(); reads != 2 {
+			t.Errorf("the comparison of all objects reads %d objects", reads)
+		}
+	}
+	b.pass()
+	failSince(objectwatch.StuckAfter - 1)
+	b.pass()
+	b.want(report.False, addonsv1.NoDriftReason, "")
+	failSince(objectwatch.StuckAfter)
+	for range 2 {
+		b.pass()
+		b.want(metav1Unknown, addonsv1.DriftCheckFailedReason, broken.Error())
+	}
+	b.wantState(model.StateInSync)
+	nextCheck()
+	b.want(metav1Unknown, addonsv1.DriftCheckFailedReason, broken.Error())
+	b.values["c0"] = "changed" // The watch does not show it.
+	nextCheck()
+	b.want(report.True, addonsv1.DriftDetectedReason, "c0 differs")
+	b.want(report.True, addonsv1.DriftDetectedReason, broken.Error())
+	b.wantState(model.StateDrifted)
+	delete(b.values, "c0")
+	nextCheck()
+	b.want(metav1Unknown, addonsv1.DriftCheckFailedReason, broken.Error())
+	b.p.snapshot.Err, b.p.snapshot.ErrSince = nil, time.Time{}
+	b.pass()
+	b.want(report.False, addonsv1.NoDriftReason, "")
+}
+
 // TestCorrectionIsGuarded checks that a correction corrects nothing while another action has the lock of the release,
 // or after its records changed. The next pass is due soon, and the correction does not count as failed.
 func TestCorrectionIsGuarded(t *testing.T) {

@@ -41,8 +41,7 @@ func isDenied(snapshot *objectwatch.Snapshot) bool {
 
 // isStuck reports whether watches have failed for objectwatch.StuckAfter. Temporary errors do not last as long.
 func isStuck(snapshot *objectwatch.Snapshot, now time.Time) bool {
-	return snapshot != nil && !snapshot.Synced && snapshot.Err != nil &&
-		now.Sub(snapshot.ErrSince) >= objectwatch.StuckAfter
+	return snapshot != nil && snapshot.Err != nil && now.Sub(snapshot.ErrSince) >= objectwatch.StuckAfter
 }
 
 // reportUnwatched reports in the condition Drifted that the objects cannot be watched. Known differences remain in the
@@ -69,8 +68,8 @@ func Forget(release *addonsv1.HelmOpRelease) {
 }
 
 // report writes the result of drift detection into the status. Drifted is True if objects differ. Otherwise it is
-// Unknown if objects could not be compared, and False if all are equal. left is the number of objects that are not
-// compared yet. err means that the ignore rules are not valid.
+// Unknown if objects could not be compared or if a watch has failed for long, and False if all are equal. left is the
+// number of objects that are not compared yet. err means that the ignore rules are not valid.
 func (p *Pass) report(left int, err error) {
 	status := p.Release.Status.Drift
 	if status == nil {
@@ -95,7 +94,7 @@ func (p *Pass) report(left int, err error) {
 			message += ". " + problems
 		}
 		report.SetCondition(p.Release, addonsv1.DriftedCondition, report.True, reason, message)
-	case err == nil && len(p.Memory.Uncompared) == 0 && left > 0 &&
+	case err == nil && len(p.Memory.Uncompared) == 0 && left > 0 && !isStuck(p.Snapshot, p.Now()) &&
 		conditions.IsFalse(p.Release, addonsv1.DriftedCondition):
 		// The check takes several passes. The condition keeps the result of the last check until this check is complete.
 		report.ConfirmCondition(p.Release, addonsv1.DriftedCondition)
@@ -107,7 +106,8 @@ func (p *Pass) report(left int, err error) {
 	}
 }
 
-// problems returns which objects could not be compared, and why; empty if all were compared.
+// problems returns which objects could not be compared, and why. If a watch has failed for long, it also returns why
+// HelmOp notices changes late. The result is empty if all objects were compared and are watched.
 func (p *Pass) problems(left int, err error) string {
 	var texts []string
 	if err != nil {
@@ -118,6 +118,10 @@ func (p *Pass) problems(left int, err error) string {
 	}
 	if left > 0 {
 		texts = append(texts, "Still to compare: "+plural.Count(left, "object", "objects"))
+	}
+	if isStuck(p.Snapshot, p.Now()) {
+		texts = append(texts, "HelmOp notices changes only at the comparison of all objects, see "+
+			"spec.driftDetection.interval: "+p.Snapshot.Err.Error())
 	}
 	return strings.Join(texts, ". ")
 }

@@ -9,8 +9,6 @@ import "time"
 type failure struct {
 	err   error
 	since time.Time
-	// lasts is true if releases were requested because the error has lasted for a long time.
-	lasts bool
 }
 
 // set records the error of another failed attempt, and reports whether it differs from the previous one.
@@ -24,9 +22,8 @@ func (t *failure) set(err error) bool {
 }
 
 // isStuck reports whether the error has lasted for a long time.
-func (t *failure) isStuck(after time.Duration) bool {
-	t.lasts = t.err != nil && time.Since(t.since) >= after
-	return t.lasts
+func (t failure) isStuck(after time.Duration) bool {
+	return t.err != nil && time.Since(t.since) >= after
 }
 
 // older returns the failure that began first.

@@ -195,6 +195,46 @@ func TestLastingFailureOfKindIsReported(t *testing.T) {
 	}
 }
 
+// TestEndOfLastingFailureRequestsRelease checks that the end of a lasting failure requests its releases. It must do so
+// also if the last attempt failed too early to count: another pass over the release may have reported the failure since
+// then.
+func TestEndOfLastingFailureRequestsRelease(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		age  time.Duration
+		want bool
+	}{"short": {StuckAfter - 1, false}, "lasting": {StuckAfter, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := New(Options{})
+				l, err := newLink(w, linkID{}, Connection{Config: &rest.Config{}, Mapper: refusingMapper{}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"}
+				refs := []inventory.Ref{{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Name: "g"}}
+				watched, unresolved := newRelease(key("watched"), 0, Plan{}), newRelease(key("unresolved"), 0,
+					Plan{Objects: refs, Drift: true})
+				watched.link, unresolved.link, unresolved.objects[0].exists = l, l, true
+				l.releases[watched], l.releases[unresolved] = struct{}{}, struct{}{}
+				s := &stream{link: l, followers: map[objectKey][]target{{}: {{release: watched}}}}
+				s.failLocked(errors.New("500"))
+				l.unresolvedLocked(gvk, errors.New("503"))
+				w.notifier.changes = nil
+				<-time.After(tc.age)
+				s.clearFailureLocked()
+				l.resolveKind(gvk)
+				for _, r := range []*release{watched, unresolved} {
+					if _, got := w.notifier.changes[r.key]; got != tc.want {
+						t.Errorf("release %s is requested: %t", r.key.Name, got)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestFailureOfHealthIsReportedAfterEarlierFailure checks that an earlier failure, which was reported long ago,
 // does not hide a failure of health.
 func TestFailureOfHealthIsReportedAfterEarlierFailure(t *testing.T) {

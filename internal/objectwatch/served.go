@@ -75,7 +75,9 @@ func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 	if l.ctx.Err() != nil {
 		return
 	}
-	if l.pendingReads.kinds[gvk].failure.lasts && (err == nil || meta.IsNoMatchError(err)) {
+	// The error continues if discovery only names again a resource that is not served.
+	hasEnded := (err == nil || meta.IsNoMatchError(err)) && l.unserved[served.GroupVersionResource].failure.err == nil
+	if hasEnded && l.pendingReads.kinds[gvk].failure.isStuck(w.stuckAfter) {
 		w.requestLocked(l.withoutStreamLocked(gvk))
 	}
 	switch {

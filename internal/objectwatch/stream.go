@@ -311,9 +311,10 @@ func (s *stream) failLocked(err error) {
 	}
 }
 
-// clearFailureLocked clears the error of the stream.
+// clearFailureLocked clears the error of the stream. It notifies all releases if one of their passes may have reported
+// the error: each pass reports a lasting error, also before failLocked notifies its release.
 func (s *stream) clearFailureLocked() {
-	reported := s.failure.lasts || errors.Is(s.failure.err, ErrForbidden)
+	reported := s.failure.isStuck(s.link.watcher.stuckAfter) || errors.Is(s.failure.err, ErrForbidden)
 	s.failure = failure{}
 	s.link.servedLocked(s.key.resource)
 	if reported {
