@@ -122,14 +122,24 @@ func (e *Tasks[T]) IsUnderWay(key string) bool {
 func (e *Tasks[T]) Run(ctx context.Context, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {
-	return e.RunWithin(ctx, Grace, key, object, work)
+	return e.RunIf(ctx, Grace, key, object, func() bool { return true }, work)
 }
 
-// RunWithin is Run with another waiting time than Grace. With 0, the worker does not wait.
-func (e *Tasks[T]) RunWithin(ctx context.Context, grace time.Duration, key string, object ctrl.Request,
-	work func(context.Context) (T, error),
+// RunIf is Run with another waiting time than Grace, and with a condition for new work. With a waiting time of 0, the
+// worker does not wait. RunIf calls mayBegin if there is neither work that runs nor a result for the object. If
+// mayBegin returns true, the work always runs. Otherwise ok is false, and the object is not enqueued again. mayBegin
+// must not call methods of the Tasks.
+func (e *Tasks[T]) RunIf(ctx context.Context, grace time.Duration, key string, object ctrl.Request,
+	mayBegin func() bool, work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {
-	outcomes, err := e.runAll(ctx, grace, object, []Task[T]{{key, work}})
+	e.mu.Lock()
+	if e.usable(key, object) == nil && !mayBegin() {
+		e.mu.Unlock()
+		return value, nil, false
+	}
+	jobs := []*task[T]{e.join(ctx, Task[T]{key, work}, object)}
+	e.mu.Unlock()
+	outcomes, err := e.results(ctx, grace, object, jobs)
 	if err != nil {
 		return value, err, true
 	}
@@ -139,22 +149,23 @@ func (e *Tasks[T]) RunWithin(ctx context.Context, grace time.Duration, key strin
 // RunAll runs several tasks in parallel, each like Run. The worker waits no longer than in Run. The error is the error
 // of ctx.
 func (e *Tasks[T]) RunAll(ctx context.Context, object ctrl.Request, tasks []Task[T]) ([]TaskOutcome[T], error) {
-	return e.runAll(ctx, Grace, object, tasks)
-}
-
-func (e *Tasks[T]) runAll(ctx context.Context, grace time.Duration, object ctrl.Request,
-	tasks []Task[T],
-) ([]TaskOutcome[T], error) {
 	jobs := make([]*task[T], len(tasks))
 	e.mu.Lock()
 	for i := range tasks {
 		jobs[i] = e.join(ctx, tasks[i], object)
 	}
 	e.mu.Unlock()
+	return e.results(ctx, Grace, object, jobs)
+}
+
+// results waits for tasks and returns their outcomes for an object. The error is the error of ctx.
+func (e *Tasks[T]) results(ctx context.Context, grace time.Duration, object ctrl.Request,
+	jobs []*task[T],
+) ([]TaskOutcome[T], error) {
 	if err := e.await(ctx, grace, object.Namespace, jobs); err != nil {
 		return nil, err
 	}
-	outcomes := make([]TaskOutcome[T], len(tasks))
+	outcomes := make([]TaskOutcome[T], len(jobs))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i, job := range jobs {
@@ -181,13 +192,22 @@ func (e *Tasks[T]) Deliver(key string, object ctrl.Request, value T, err error) 
 	e.Waker.Wake(object)
 }
 
+// usable returns the task with a key if it runs, or if its result is for the object; otherwise nil. Callers of usable,
+// join, beginNext and drop must hold mu.
+func (e *Tasks[T]) usable(key string, object ctrl.Request) *task[T] {
+	if job := e.running[key]; job != nil && (!job.outcome.Done || job.waiting.Has(object)) {
+		return job
+	}
+	return nil
+}
+
 // join returns the task with the key of t. It begins a new task if there is none, or if the object already used the
-// result. Callers of join, beginNext and drop must hold mu.
+// result.
 func (e *Tasks[T]) join(ctx context.Context, t Task[T], object ctrl.Request) *task[T] {
+	if job := e.usable(t.Key, object); job != nil {
+		return job
+	}
 	if job := e.running[t.Key]; job != nil {
-		if !job.outcome.Done || job.waiting.Has(object) {
-			return job
-		}
 		e.drop(job)
 	}
 	job := &task[T]{Task: t, begun: time.Now(), done: make(chan struct{}), waiting: sets.Set[ctrl.Request]{}}

@@ -313,8 +313,52 @@ func TestPanicInTaskIsAnError(t *testing.T) {
 	})
 }
 
-// TestOutdatedResultIsNotUsed checks that a caller does not join a task whose result is too old. join would start the
-// task again without counting it.
+// TestWorkBeginsOnlyOnPermission checks that a task asks for permission exactly if it would begin new work, and that it
+// then runs the work.
+func TestWorkBeginsOnlyOnPermission(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before      func(*testing.T, *Tasks[int])
+		mayBegin    bool
+		asked, runs int
+		ok          bool
+	}{
+		"new":     {before: func(*testing.T, *Tasks[int]) {}, mayBegin: true, asked: 1, runs: 1, ok: true},
+		"refused": {before: func(*testing.T, *Tasks[int]) {}, asked: 1},
+		"has a result": {before: func(_ *testing.T, e *Tasks[int]) {
+			e.Deliver("k", controllertest.RequestFor("a"), 0, nil)
+		}, ok: true},
+		"the result expired": {before: func(_ *testing.T, e *Tasks[int]) {
+			e.Deliver("k", controllertest.RequestFor("a"), 0, nil)
+			<-time.After(e.Kept)
+			synctest.Wait()
+		}, mayBegin: true, asked: 1, runs: 1, ok: true},
+		"the result is for another object": {before: func(_ *testing.T, e *Tasks[int]) {
+			e.Deliver("k", controllertest.RequestFor("b"), 0, nil)
+		}, mayBegin: true, asked: 1, runs: 1, ok: true},
+		"runs": {before: func(t *testing.T, e *Tasks[int]) {
+			t.Helper()
+			begin(t, e, "k", "b", func(context.Context) (int, error) { <-time.After(time.Minute); return 0, nil })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, _ := startedTasks(t)
+				tc.before(t, e)
+				asked, runs := 0, 0
+				_, err, ok := e.RunIf(t.Context(), Grace, "k", controllertest.RequestFor("a"), func() bool {
+					asked++
+					return tc.mayBegin
+				}, func(context.Context) (int, error) { runs++; return 0, nil })
+				if ok != tc.ok || err != nil || asked != tc.asked || runs != tc.runs {
+					t.Errorf("done: %t, %v; asked %d times, %d runs", ok, err, asked, runs)
+				}
+				<-time.After(time.Minute)
+			})
+		})
+	}
+}
+
+// TestOutdatedResultIsNotUsed checks that a key is not under way any more when its result is too old.
 func TestOutdatedResultIsNotUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)

@@ -34,7 +34,7 @@ type clusterRead struct {
 	namespaces map[string]bool
 }
 
-// isRunning reports whether the list has not ended. A list that never began must not block the next one for long.
+// isRunning reports whether the list has not ended. A list that never ends must not block the next one for long.
 func (c *clusterRead) isRunning() bool {
 	return c != nil && !c.ended && time.Since(c.began) < ObserveTimeout
 }
@@ -110,12 +110,11 @@ func (s *Reads) beginAll(cluster client.ObjectKey, release ctrl.Request, key str
 }
 
 // endAll stores the result of a read of all records, and drops it when it does not count any more. After a call of
-// Forget, the result has no effect. own is nil if the result of an earlier read of the release expired right before
-// this read.
+// Forget, the result has no effect.
 func (s *Reads) endAll(cluster client.ObjectKey, own *clusterRead, namespaces map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if own == nil || s.clusters[cluster] != own {
+	if s.clusters[cluster] != own {
 		return
 	}
 	own.ended, own.namespaces = true, namespaces

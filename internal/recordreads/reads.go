@@ -98,11 +98,12 @@ func (s *Reads) observe(ctx context.Context, release ctrl.Request, cluster clien
 	if isUnresponsive {
 		grace = 0
 	}
-	if !s.tasks.IsUnderWay(key) && !begin(cluster, release, key, isUnresponsive) {
-		return observation, nil, false
-	}
-	observation, err, done = s.tasks.RunWithin(ctx, grace, key, release, s.bounded(cluster, read))
-	if !done && grace > 0 {
+	isRefused := false
+	observation, err, done = s.tasks.RunIf(ctx, grace, key, release, func() bool {
+		isRefused = !begin(cluster, release, key, isUnresponsive)
+		return !isRefused
+	}, s.bounded(cluster, read))
+	if !done && !isRefused && grace > 0 {
 		s.timedOut(cluster, began)
 	}
 	return observation, err, done
@@ -123,8 +124,8 @@ func (s *Reads) bounded(cluster client.ObjectKey, read func(context.Context) (mo
 	}
 }
 
-// begin reports whether a read for a release may begin. If not, the release is enqueued again when another read of the
-// cluster ends.
+// begin reports whether a read for a release may begin, and counts the read. So the read must then run. If it may not
+// begin, the release is enqueued again when another read of the cluster ends.
 func (s *Reads) begin(cluster client.ObjectKey, release ctrl.Request, key string, isUnresponsive bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

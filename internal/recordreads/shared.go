@@ -34,11 +34,9 @@ type Sibling struct {
 func (s *Reads) ObserveShared(ctx context.Context, cluster client.ObjectKey, own Sibling, siblings []Sibling,
 	read func(context.Context) (map[string]model.Observation, error),
 ) (observation model.Observation, err error, done bool) {
-	group := groupOf(own.Key)
-	if !s.tasks.IsUnderWay(own.Key) && !s.beginShared(cluster, own, group) {
-		return observation, nil, false
-	}
-	return s.tasks.RunWithin(ctx, 0, own.Key, own.Request, s.bounded(cluster,
+	group, isUnresponsive := groupOf(own.Key), s.links.State(cluster).Unresponsive
+	begin := func() bool { return s.beginShared(cluster, own, group, isUnresponsive) }
+	return s.tasks.RunIf(ctx, 0, own.Key, own.Request, begin, s.bounded(cluster,
 		func(ctx context.Context) (model.Observation, error) {
 			var served []Sibling
 			defer func() { s.endShared(cluster, group, served) }()
@@ -69,10 +67,9 @@ func groupOf(key string) string {
 	return strings.Join(all[:min(parts, len(all))], "\n")
 }
 
-// beginShared reports whether a shared read may begin. If not, the release is enqueued again when a read of the cluster
-// ends.
-func (s *Reads) beginShared(cluster client.ObjectKey, own Sibling, group string) bool {
-	isUnresponsive := s.links.State(cluster).Unresponsive
+// beginShared reports whether a shared read may begin, and blocks the others of its group until endShared. So the read
+// must then run. If it may not begin, the release is enqueued again when a read of the cluster ends.
+func (s *Reads) beginShared(cluster client.ObjectKey, own Sibling, group string, isUnresponsive bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.shared[group]; ok || isUnresponsive && s.inFlight[cluster] >= maxReadsWhenUnresponsive {

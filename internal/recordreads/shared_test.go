@@ -12,9 +12,11 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -257,6 +259,40 @@ func TestForgottenSharedReadWakesWaiters(t *testing.T) {
 		<-time.After(50 * time.Millisecond)
 		if found := f.passes(); !found["0"] || !found["1"] || f.requests != 1 {
 			t.Errorf("releases with records after %d requests: %v", f.requests, found)
+		}
+	})
+}
+
+// deliveringLinks are Links for a pass during which a result of another read is delivered to its release.
+type deliveringLinks struct {
+	Links
+	deliver func()
+}
+
+func (l deliveringLinks) State(cluster client.ObjectKey) clusterlink.State {
+	l.deliver()
+	return l.Links.State(cluster)
+}
+
+// TestDeliveredResultBeginsNoRead checks a release that gets the result of another read at the moment at which its own
+// read should begin. The pass uses this result, and nothing blocks later reads of the namespace and the Cluster.
+func TestDeliveredResultBeginsNoRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newSharedFixture(t, 2)
+		f.Reads.links = deliveringLinks{f.judge, func() {
+			f.tasks.Deliver(sharedKey("0"), controllertest.RequestFor("0"), model.Observation{}, errNoAnswer)
+		}}
+		if _, _, err := f.pass("0"); !errors.Is(err, errNoAnswer) {
+			t.Errorf("the pass has the error %v", err)
+		}
+		if len(f.shared)+len(f.inFlight)+len(f.waiting)+f.tasks.Len() != 0 {
+			t.Errorf("left: %v, %v, %v, %d results", f.shared, f.inFlight, f.waiting, f.tasks.Len())
+		}
+		f.Reads.links = f.judge
+		_, _, _ = f.pass("1")
+		<-time.After(50 * time.Millisecond)
+		if found := f.passes(); !found["1"] {
+			t.Error("the next release of the namespace has no records")
 		}
 	})
 }
