@@ -275,6 +275,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		planned.Deleting = !c.cluster.DeletionTimestamp.IsZero()
 		planned.Paused = planned.Paused || apiutil.IsClusterPaused(c.cluster)
 		planned.Initialized = apiutil.IsInitialized(c.cluster)
+		planned.AfterMove = isAfterMove(c)
 	}
 	var err error
 	var assigned, pinned *rollout.Release
@@ -334,6 +335,19 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	planned.Retrying = rolloutstate.IsRetrying(c.child)
 	planned.ReadyFor, planned.WasReady = rolloutstate.ReadyBefore(c.child)
 	return planned, nil
+}
+
+// isAfterMove reports whether HelmOp has not read the release of a Cluster since a clusterctl move or a restore, see
+// [rollout.Cluster]. HelmOp creates a child only after its Cluster is initialized. A child that a user has paused does
+// not count: HelmOp may never read its release. A re-created Cluster is new.
+func isAfterMove(c *clusterScope) bool {
+	if c.child == nil || c.object == nil || c.kept || c.otherShard != "" || apiutil.IsChildPaused(c.child) ||
+		apiutil.IsOfFormerCluster(c.child) || apiutil.HasFormerStatus(c.child, c.object) || isAccessDenied(c) {
+		return false
+	}
+	ready := conditions.GetReason(c.child, addonsv1.ReadyCondition)
+	hasNoStatus := c.child.Status.State == "" && (ready == "" || ready == addonsv1.ControlPlaneNotInitializedReason)
+	return !apiutil.IsInitialized(c.cluster) || apiutil.IsClusterPaused(c.cluster) && hasNoStatus
 }
 
 // isAccessDenied reports whether the HelmOp has lost the access to a Cluster. The release of such a Cluster is not

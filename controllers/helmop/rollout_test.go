@@ -420,6 +420,63 @@ func TestPlannedReplacement(t *testing.T) {
 	}
 }
 
+// TestPlannedAfterMove checks for which Clusters the plan knows that HelmOp has not read the release since a move.
+func TestPlannedAfterMove(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*clusterScope)
+		want   bool
+	}{
+		"read":            {func(*clusterScope) {}, false},
+		"not initialized": {func(c *clusterScope) { c.cluster.Status.Initialization.ControlPlaneInitialized = nil }, true},
+		"not initialized, and the status is restored": {func(c *clusterScope) {
+			c.cluster.Status.Initialization.ControlPlaneInitialized = nil
+			c.child.Status.State = "InSync"
+		}, true},
+		"new and not initialized": {func(c *clusterScope) {
+			c.cluster.Status.Initialization.ControlPlaneInitialized, c.child = nil, nil
+		}, false},
+		"paused": {func(c *clusterScope) { c.cluster.Spec.Paused = new(true) }, true},
+		"paused after a pass": {func(c *clusterScope) {
+			c.cluster.Spec.Paused = new(true)
+			report.SetNotReady(c.child, addonsv1.ControlPlaneNotInitializedReason, "")
+		}, true},
+		"paused by a user": {func(c *clusterScope) {
+			c.cluster.Spec.Paused, c.child.Status.State = new(true), "InSync"
+		}, false},
+		"paused by a user while it waits for dependencies": {func(c *clusterScope) {
+			c.cluster.Spec.Paused = new(true)
+			report.SetNotReady(c.child, addonsv1.WaitingForDependenciesReason, "")
+		}, false},
+		"not initialized, and the release is paused": {func(c *clusterScope) {
+			c.cluster.Status.Initialization.ControlPlaneInitialized = nil
+			c.child.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		}, false},
+		"re-created, and not reset": {func(c *clusterScope) {
+			c.cluster.Status.Initialization.ControlPlaneInitialized = nil
+			c.child.Status.ClusterUID = "former"
+		}, false},
+		"re-created": {func(c *clusterScope) {
+			c.cluster.Status.Initialization.ControlPlaneInitialized = nil
+			c.child.Status.ClusterRecreatedAt = metav1.NewTime(controllertest.Noon.Add(time.Hour))
+		}, false},
+		"not readable": {func(c *clusterScope) { c.cluster, c.kept = &clusterv1.Cluster{}, true }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &clusterScope{name: "a", object: apiutil.NewCluster(), cluster: &clusterv1.Cluster{}, selected: true,
+				child: &addonsv1.HelmOpRelease{}}
+			c.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+			c.child.Spec.Rollout = &addonsv1.ReleaseRollout{At: metav1.NewTime(controllertest.Noon)}
+			tc.change(c)
+			planned, err := plannedCluster(c, 0, "", rolloutstate.NewCache())
+			if err != nil || planned.AfterMove != tc.want {
+				t.Errorf("after a move: %t, %v", planned.AfterMove, err)
+			}
+		})
+	}
+}
+
 // TestRecreatedClusterJoins checks that a later rollout treats a re-created Cluster like a new Cluster. A Cluster that
 // clusterctl moved has another UID too, but its HelmOpRelease has no status.
 func TestRecreatedClusterJoins(t *testing.T) {

@@ -7,6 +7,8 @@ func (p *plan) standingOf(c *Cluster) standing {
 	switch {
 	case !c.Selected || c.Gone || c.Deleting:
 		return standingOut
+	case c.AfterMove:
+		return p.standAfterMove(c)
 	case c.Paused && p.isUnread(c):
 		return standingUnread
 	case !c.Initialized:
@@ -40,6 +42,25 @@ func (p *plan) standingOf(c *Cluster) standing {
 		return p.standUpdated(c, p.failedBefore(c))
 	default:
 		return p.standOutdated(c)
+	}
+}
+
+// standAfterMove returns the standing of a Cluster whose release HelmOp has not read since a move or a restore. An
+// updated Cluster counts as unreachable. An outdated Cluster counts as one that cannot be updated now, and so does a
+// Cluster that may wait for an adoption.
+func (p *plan) standAfterMove(c *Cluster) standing {
+	isUpdated := c.Child.Replaced || c.Child.Revision == p.goal
+	switch {
+	case c.Pin != nil:
+		return standingPinned
+	case c.Child.Deleting && !c.Child.Replaced, p.isReturning(c):
+		return standingOut
+	case !isUpdated, c.Child.Joined && c.Child.Unobserved:
+		return standingUnknown
+	case c.Child.Joined, !p.mayHaveBroken(c):
+		return standingOut
+	default:
+		return standingUnreachableAfterUpdate
 	}
 }
 

@@ -62,6 +62,14 @@ func goodPending(c *Cluster) { c.Good, c.GoodPending = nil, true }
 
 func hasFailures(c *Cluster) { c.Child.HasFailures = true }
 
+// afterMove is a Cluster whose control plane is not initialized again after a move of its child.
+func afterMove(c *Cluster) {
+	c.Initialized, c.AfterMove, c.Target, c.Good, c.Own = false, true, nil, nil, nil
+}
+
+// pausedByMove is a Cluster that clusterctl has not unpaused yet.
+func pausedByMove(c *Cluster) { c.Paused, c.AfterMove = true, true }
+
 // moved changes the Cluster itself, in the same way under all revisions.
 func moved(c *Cluster) {
 	for _, release := range []**Release{&c.Target, &c.Good, &c.Own} {

@@ -99,6 +99,16 @@ func isServable(c *Cluster) bool {
 	return c.Selected && !c.Gone && !c.Deleting && !c.Paused && c.Initialized && c.Pin == nil
 }
 
+// isUnread is true for a Cluster whose release HelmOp has not read since a move.
+func isUnread(c *Cluster) bool {
+	return c.AfterMove && c.Selected && !c.Gone && !c.Deleting && c.Pin == nil && !c.Child.Deleting
+}
+
+// isUntried is true for a Cluster whose release HelmOp has not read since a move, and which is not new.
+func (j *judge) isUntried(c *Cluster) bool {
+	return isUnread(c) && (c.Child.Revision != j.in.State.Revision || !c.Child.Joined && c.Good == nil)
+}
+
 // checkPinned checks the step of a Cluster that a user has pinned to a revision.
 func (j *judge) checkPinned(i int) {
 	c, step := &j.in.Clusters[i], j.result.Steps[i]
@@ -220,8 +230,17 @@ func (j *judge) isRetrying(c *Cluster) bool {
 
 // isLost is true for a Cluster that became unreachable, possibly because of its update.
 func (j *judge) isLost(c *Cluster) bool {
-	if !isServable(c) || c.Child == nil || c.Health != HealthUnreachable || j.isGivenUp() ||
-		j.result.State.Phase == PhaseComplete {
+	if j.isGivenUp() || j.result.State.Phase == PhaseComplete {
+		return false
+	}
+	if isUnread(c) {
+		has := &c.Child.Release
+		if c.Target != nil {
+			has = c.Target
+		}
+		return c.Child.Revision == j.in.State.Revision && !c.Child.Joined && (c.Good == nil || !sameContent(*c.Good, *has))
+	}
+	if !isServable(c) || c.Child == nil || c.Health != HealthUnreachable {
 		return false
 	}
 	wanted, isGoal := &c.Child.Release, c.Child.Revision == j.in.State.Revision
@@ -298,7 +317,7 @@ func (j *judge) checkPhase() {
 	if ended && after.Phase != before.Phase {
 		j.Errorf("phase %s became %s", before.Phase, after.Phase)
 	}
-	selected, failed, done, unfinished := 0, 0, 0, 0
+	selected, failed, done, unfinished, untried := 0, 0, 0, 0, 0
 	for i := range j.in.Clusters {
 		c := &j.in.Clusters[i]
 		if c.Selected && !c.Gone {
@@ -306,6 +325,9 @@ func (j *judge) checkPhase() {
 		}
 		if j.isFailed(c) {
 			failed++
+		}
+		if j.isUntried(c) {
+			untried++
 		}
 		if isServable(c) && c.Child != nil && c.Health == HealthReady && !j.isOnItsWay(c) {
 			done++
@@ -328,6 +350,9 @@ func (j *judge) checkPhase() {
 	}
 	if !ended && after.Phase == PhaseComplete && (done == 0 || unfinished > 0) {
 		j.Errorf("complete although %d Clusters are done and %d on their way", done, unfinished)
+	}
+	if !ended && after.Phase == PhaseComplete && done < untried {
+		j.Errorf("complete although %d Clusters are done, and the releases of %d are not read after a move", done, untried)
 	}
 	if unread := j.unread(); !ended && after.Phase == PhaseComplete && done < unread {
 		j.Errorf("complete although %d Clusters are done, and HelmOp does not manage the release in %d", done, unread)
@@ -604,6 +629,9 @@ func (j *judge) checkPassed(wave int, assigned string) {
 	promoted := waveNamed(j.in.Strategy.Waves, j.in.Requests.Promoted) >= wave
 	for i := range j.in.Clusters {
 		c := &j.in.Clusters[i]
+		if c.Wave == wave && j.isUntried(c) {
+			counting++
+		}
 		if c.Wave != wave || !isServable(c) || c.Health == HealthUnreachable && !j.isLost(c) ||
 			c.Child == nil && j.isNew(c) {
 			continue

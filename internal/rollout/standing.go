@@ -49,7 +49,8 @@ const (
 	// standingVetoed is an outdated Cluster that waits for maintenance at an unknown time.
 	standingVetoed
 
-	// standingUnknown is an outdated Cluster whose desired release is unknown.
+	// standingUnknown is an outdated Cluster whose desired release is unknown, or whose release HelmOp has not read since a
+	// move or a restore.
 	standingUnknown
 
 	// standingUnapproved is an outdated Cluster whose desired release waits for an approval.
@@ -58,7 +59,8 @@ const (
 	// standingAdoptionHeld is a Cluster with the release of another owner. The adoption would change this release.
 	standingAdoptionHeld
 
-	// standingUnreachableAfterUpdate is a Cluster that was updated and became unreachable afterwards.
+	// standingUnreachableAfterUpdate is a Cluster that was updated and became unreachable afterwards, or whose release
+	// HelmOp has not read since a move or a restore.
 	standingUnreachableAfterUpdate
 
 	// standingUnreachableAfterReady is a Cluster that was updated and done, and became unreachable afterwards.

@@ -88,6 +88,9 @@ type member struct {
 	// child shows that. unreached is true if no plan has permitted the change of such a release since the child exists.
 	foreign, observed, unreached bool
 
+	// moved is true if the status of the child was lost and the release was not read since then.
+	moved bool
+
 	// conflicting is true if foreign is true and a user has to permit the takeover of the release.
 	conflicting bool
 
@@ -233,6 +236,7 @@ func (w *world) input() Input {
 			child.HasFailures = c.health == HealthFailed
 			child.GivenUp = w.revisions[child.Revision].givenUp
 			seen.Child, seen.Own, seen.Health = &child, w.under(c, child.Revision), c.health
+			seen.AfterMove = !c.Initialized || c.Paused && c.moved
 			if child.Revision == w.state.Revision {
 				seen.Own = seen.Target
 			}
@@ -256,7 +260,10 @@ func (w *world) input() Input {
 		if seen.Health == HealthReady {
 			seen.ReadySince = c.since
 		}
-		if !c.reachable {
+		if c.moved && c.Child != nil {
+			seen.Health, seen.ReadySince, seen.Retrying = HealthProgressing, time.Time{}, false
+			seen.Child.HasFailures, seen.Child.Deferred, seen.Child.AwaitsDependencies = false, false, false
+		} else if !c.reachable {
 			seen.Health, seen.WasReady, seen.ReadyFor = HealthUnreachable, c.health == HealthReady, c.darkAt.Sub(c.since)
 		}
 		in.Clusters = append(in.Clusters, seen)
@@ -337,7 +344,7 @@ func (w *world) carryOut(result Result, crash bool) {
 		c := w.clusters[i]
 		switch step.Action {
 		case ActionDelete, ActionReplace:
-			c.Child.Deleting, c.Child.UnreachableAtDeletion = true, !c.reachable
+			c.Child.Deleting, c.Child.UnreachableAtDeletion = true, !c.reachable && !c.moved
 			c.Child.Replaced = step.Action == ActionReplace
 			c.health = HealthProgressing
 		case ActionCreate, ActionUpdate:
@@ -403,9 +410,10 @@ func (w *world) settle(c *member, faults bool) {
 	switch {
 	case c.Child == nil || !c.reachable && faults:
 	case c.Child.Deleting:
-		c.Child, c.pin, c.observed = nil, 0, false
+		c.Child, c.pin, c.observed, c.moved = nil, 0, false, false
+	case c.moved && (c.Paused || !c.Initialized):
 	case !c.observed && !c.Blocked:
-		c.observed = true
+		c.observed, c.moved, c.since = true, false, w.now
 	case c.conflicting && c.observed:
 		c.health, c.conflicting = HealthFailed, !w.chance(20)
 		if !c.conflicting {
@@ -497,7 +505,7 @@ func (w *world) loseSelection() {
 func (w *world) restore() {
 	for _, c := range w.clusters {
 		if c.Child != nil {
-			c.Child, c.pin, c.observed, c.foreign = nil, 0, false, w.chance(70)
+			c.Child, c.pin, c.observed, c.moved, c.foreign = nil, 0, false, false, w.chance(70)
 			c.conflicting = c.foreign && w.chance(40)
 		}
 	}
@@ -507,8 +515,17 @@ func (w *world) restore() {
 	w.wantRevision()
 }
 
+// move loses the statuses of all Clusters and children, as clusterctl move does. The Clusters are initialized and
+// unpaused again one by one.
+func (w *world) move() {
+	for _, c := range w.clusters {
+		c.Initialized, c.Paused = c.Initialized && w.chance(50), c.Paused || w.chance(50)
+		c.observed, c.moved = c.observed && c.Child == nil, c.Child != nil
+	}
+}
+
 func (w *world) userActs() {
-	switch n := w.rng.Intn(21); {
+	switch n := w.rng.Intn(22); {
 	case n < 3:
 		w.wantRevision()
 	case n < 4:
@@ -527,6 +544,8 @@ func (w *world) userActs() {
 		w.approvalRequired = !w.approvalRequired
 	case n < 19:
 		w.restore()
+	case n < 20:
+		w.move()
 	case len(w.strategy.Waves) > 0:
 		w.requests.Promoted = w.strategy.Waves[w.rng.Intn(len(w.strategy.Waves))].Name
 	}
