@@ -3,7 +3,10 @@
 
 package rollout
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestPlanAfterMove checks that a move or a restore in the middle of a rollout does not change the order of the rollout
 // or its limits, although HelmOp can use some Clusters earlier than others.
@@ -78,5 +81,40 @@ func TestPlanAfterMove(t *testing.T) {
 		},
 	} {
 		t.Run(name, tc.run)
+	}
+}
+
+// TestPlanAcknowledgedAfterMove checks that acknowledged failures stay acknowledged until HelmOp has read the releases
+// again.
+func TestPlanAcknowledgedAfterMove(t *testing.T) {
+	t.Parallel()
+	const ready, failed = HealthReady, HealthFailed
+	strategy := Strategy{Budgeted: true, MaxFailures: Limit{Count: 1}, Soak: 2 * time.Hour}
+	for name, tc := range map[string]struct {
+		before, after Cluster
+		acknowledged  int
+	}{
+		"not initialized": {before: fleetMember("a", 0, 7, "", unread, afterMove),
+			after: fleetMember("a", 0, 7, failed), acknowledged: 1},
+		"paused": {before: fleetMember("a", 0, 7, "", unread, pausedByMove),
+			after: fleetMember("a", 0, 7, failed), acknowledged: 1},
+		"not read": {before: fleetMember("a", 0, 7, "", unread), after: fleetMember("a", 0, 7, failed), acknowledged: 1},
+		"not rendered": {before: fleetMember("a", 0, 6, "", unread, afterMove),
+			after: fleetMember("a", 0, 6, ready, invalid), acknowledged: 1},
+		"repaired": {before: fleetMember("a", 0, 7, "", unread, afterMove), after: fleetMember("a", 0, 7, ready)},
+		"updated":  {before: fleetMember("a", 0, 7, "", unread), after: fleetMember("a", 0, 7, "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			state := State{Revision: 7, Good: 6, Phase: PhaseProgressing, Acknowledged: 1}
+			for i, a := range []Cluster{tc.before, tc.after} {
+				want := []int{1, tc.acknowledged}[i]
+				result := Plan(Input{Strategy: strategy, State: state, Now: testNow,
+					Clusters: []Cluster{a, fleetMember("b", 0, 7, ready)}})
+				if state = result.State; state.Acknowledged != want || state.Phase != PhaseProgressing {
+					t.Fatalf("plan %d: %d failures are acknowledged, want %d: %+v", i, state.Acknowledged, want, state)
+				}
+			}
+		})
 	}
 }

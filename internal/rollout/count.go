@@ -45,14 +45,19 @@ func (p *plan) count(c *Cluster, s standing, n int) {
 }
 
 // isUnrepaired reports whether a Cluster may have failed with the goal and was not repaired since then. It may not
-// count as failed now because it is paused or unreachable, waits, or gets a changed spec.
+// count as failed now because it is paused or unreachable, waits, or gets a changed spec. After a move or a restore,
+// HelmOp knows failures only when it has read the release, and rendered the goal for the Cluster.
 func (p *plan) isUnrepaired(c *Cluster) bool {
-	if !c.Selected || c.Gone || c.Deleting || c.Child == nil || c.Child.Deleting || c.Child.Revision != p.goal ||
-		c.Child.Joined || c.Child.FailedBefore || c.Health == HealthReady {
+	if !c.Selected || c.Gone || c.Deleting || c.Child == nil || c.Child.Deleting || c.Child.FailedBefore ||
+		c.Health == HealthReady {
 		return false
 	}
-	return c.Health == HealthFailed || c.Child.HasFailures ||
-		c.Health == HealthUnreachable && !c.WasReady && p.mayHaveBroken(c)
+	if c.Child.Revision != p.goal {
+		return c.AfterMove
+	}
+	return !c.Child.Joined && (c.Health == HealthFailed || c.Child.HasFailures ||
+		c.Child.Unread && c.Health == HealthProgressing ||
+		c.Health == HealthUnreachable && !c.WasReady && p.mayHaveBroken(c))
 }
 
 // move changes the standing of a Cluster because of its step.
