@@ -326,7 +326,7 @@ func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.Uninstall
 	late := claim
 	late.Uninstalling = false
 	rest, isLate := r.restBeforeLate(scope)
-	if options.Wait && !(isLate && r.slots.HasClaim(late)) {
+	if options.Wait && (!isLate || !r.slots.HasClaim(late)) {
 		if done, ok := r.slots.Acquire(claim); ok {
 			return done, 0
 		}

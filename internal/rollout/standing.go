@@ -49,8 +49,8 @@ const (
 	// standingVetoed is an outdated Cluster that waits for maintenance at an unknown time.
 	standingVetoed
 
-	// standingUnknown is an outdated Cluster whose desired release is unknown, or whose release HelmOp has not read since a
-	// move or a restore.
+	// standingUnknown is an outdated Cluster whose desired release is unknown, or whose release HelmOp has not read since
+	// a move or a restore.
 	standingUnknown
 
 	// standingUnapproved is an outdated Cluster whose desired release waits for an approval.
