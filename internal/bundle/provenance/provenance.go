@@ -18,7 +18,10 @@ import (
 	"strings"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/clearsign"
 	"helm.sh/helm/v3/pkg/provenance"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
 var (
@@ -28,6 +31,9 @@ var (
 	// ErrFiles means that the files for the verification cannot be written.
 	ErrFiles = errors.New("cannot write the files to verify")
 )
+
+// maxValues bounds the values in a provenance file. The file has the metadata of a chart and the digest of its archive.
+const maxValues = 20_000
 
 // slots bounds the archives in the folder for temporary files: the folder may have little space.
 var slots = make(chan struct{}, 2)
@@ -44,6 +50,9 @@ func Verify(ctx context.Context, file string, archive, text []byte, keyrings map
 	keys, err := read(keyrings)
 	if err != nil {
 		return "", err
+	}
+	if err := weigh(text); err != nil {
+		return "", fmt.Errorf("the provenance file of %s is not valid: %w", file, err)
 	}
 	select {
 	case slots <- struct{}{}:
@@ -73,6 +82,27 @@ func Verify(ctx context.Context, file string, archive, text []byte, keyrings map
 		return "", fmt.Errorf("the provenance file of %s is not valid: %s", file, oneLine(err))
 	}
 	return nameOf(verified.SignedBy), nil
+}
+
+// weigh returns an error if Helm's function could need too much memory to parse a provenance file. Helm's function
+// refuses a text that has no signature.
+func weigh(text []byte) error {
+	block, _ := clearsign.Decode(text)
+	if block == nil {
+		return nil
+	}
+	for part := range bytes.SplitSeq(block.Plaintext, []byte("\n...\n")) {
+		if err := yamlweight.Refusal(part); err != nil {
+			return err
+		}
+		if yamlweight.HasAliases(part) {
+			return errors.New("it has YAML aliases")
+		}
+		if values := yamlweight.Of(part).Values; values > maxValues {
+			return fmt.Errorf("it has up to %d values, and the limit is %d", values, maxValues)
+		}
+	}
+	return nil
 }
 
 // read returns the keys of all keyrings.

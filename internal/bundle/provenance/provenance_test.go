@@ -14,6 +14,7 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/clearsign"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/provenance"
@@ -38,6 +39,21 @@ func key(t *testing.T, name string) (entity *openpgp.Entity, binary, armored []b
 		t.Fatal(err)
 	}
 	return entity, public.Bytes(), text.Bytes()
+}
+
+// clearSigned returns a text with a signature.
+func clearSigned(t *testing.T, signer *openpgp.Entity, text string) []byte {
+	t.Helper()
+	var signed bytes.Buffer
+	w, err := clearsign.Encode(&signed, signer.PrivateKey, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Write([]byte(text))
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return signed.Bytes()
 }
 
 func TestProvenanceFile(t *testing.T) {
@@ -72,6 +88,10 @@ func TestProvenanceFile(t *testing.T) {
 		"no signature":    {file, archive, []byte("x"), map[string][]byte{"a.gpg": binary}, "signature block not found"},
 		"a changed text": {file, archive, []byte(strings.Replace(text, "1.0.0", "6.6.6", 1)),
 			map[string][]byte{"a.gpg": binary}, "invalid"},
+		"aliases": {file, archive, clearSigned(t, signer, "a: &a x\nb: [*a]\n...\nfiles: {}\n"),
+			map[string][]byte{"a.gpg": binary}, "aliases"},
+		"many values": {file, archive, clearSigned(t, signer, "a: ["+strings.Repeat("{},", maxValues)+"]\n...\nfiles: {}\n"),
+			map[string][]byte{"a.gpg": binary}, "values"},
 		"no keys":              {file, archive, signed, map[string][]byte{"a.gpg": []byte("x")}, `key "a.gpg"`},
 		"a file in a folder":   {"../" + file, archive, signed, map[string][]byte{"a.gpg": binary}, "not the name of a file"},
 		"a folder as the file": {"..", archive, signed, map[string][]byte{"a.gpg": binary}, "not the name of a file"},
