@@ -381,7 +381,7 @@ func TestDriftWhileWatchFails(t *testing.T) {
 	broken := errors.New("watching configmaps: the server answered 500")
 	b := newDriftBench(t, 2, 0)
 	b.p.policy.CorrectDrift = false
-	failSince := func(age time.Duration) { b.p.snapshot.Err, b.p.snapshot.ErrSince = broken, b.now.Add(-age) }
+	failSince := func(age time.Duration) { b.failWatch(broken, b.now.Add(-age)) }
 	nextCheck := func() {
 		b.now = b.now.Add(driftmemory.Interval(b.p.release))
 		if reads := b.pass(); reads != 2 {
@@ -408,9 +408,24 @@ func TestDriftWhileWatchFails(t *testing.T) {
 	delete(b.values, "c0")
 	nextCheck()
 	b.want(metav1Unknown, addonsv1.DriftCheckFailedReason, broken.Error())
-	b.p.snapshot.Err, b.p.snapshot.ErrSince = nil, time.Time{}
+	b.failWatch(nil, time.Time{})
 	b.pass()
 	b.want(report.False, addonsv1.NoDriftReason, "")
+	b.p.snapshot.Err, b.p.snapshot.ErrSince = errors.New("watching the records of Helm"), b.now.Add(-time.Hour)
+	b.pass()
+	b.want(report.False, addonsv1.NoDriftReason, "")
+}
+
+// failWatch makes the watch of all objects fail since a time. Without an error, it works again.
+func (b *driftBench) failWatch(err error, since time.Time) {
+	var failed *objectwatch.WatchError
+	if b.p.snapshot.Err, b.p.snapshot.ErrSince = err, since; err != nil {
+		failed = &objectwatch.WatchError{Err: err, Since: since}
+	}
+	for ref, state := range b.p.snapshot.Objects {
+		state.WatchError = failed
+		b.p.snapshot.Objects[ref] = state
+	}
 }
 
 // TestCorrectionIsGuarded checks that a correction corrects nothing while another action has the lock of the release,

@@ -95,7 +95,7 @@ func (p *Pass) Compare(ctx context.Context) (hasMore bool) {
 		release.Status.Drift = nil
 		*p.Memory = driftmemory.Memory{}
 		return false
-	case isDenied(p.Snapshot) || isStuck(p.Snapshot, p.Now()) && !p.Snapshot.Synced:
+	case isDenied(p.Snapshot) || stuckError(p.Snapshot, p.Now()) != nil && !p.Snapshot.Synced:
 		reportUnwatched(release, p.Snapshot.Err)
 		return false
 	case p.Snapshot == nil || !p.Snapshot.Synced || !releaseinventory.IsOf(release, p.Newest.Revision):

@@ -39,9 +39,26 @@ func isDenied(snapshot *objectwatch.Snapshot) bool {
 	return snapshot != nil && errors.Is(snapshot.Err, objectwatch.ErrForbidden)
 }
 
-// isStuck reports whether watches have failed for objectwatch.StuckAfter. Temporary errors do not last as long.
-func isStuck(snapshot *objectwatch.Snapshot, now time.Time) bool {
-	return snapshot != nil && snapshot.Err != nil && now.Sub(snapshot.ErrSince) >= objectwatch.StuckAfter
+// stuckError returns the error for which watches have failed for objectwatch.StuckAfter; nil if there is none.
+// Temporary errors do not last as long. If all objects are known, a failed watch of Helm's records does not count: it
+// hides no drift.
+func stuckError(snapshot *objectwatch.Snapshot, now time.Time) error {
+	if snapshot == nil || snapshot.Err == nil {
+		return nil
+	}
+	err, since := snapshot.Err, snapshot.ErrSince
+	if snapshot.Synced {
+		err, since = nil, now
+		for _, state := range snapshot.Objects {
+			if failed := state.WatchError; failed != nil && (err == nil || failed.Since.Before(since)) {
+				err, since = failed.Err, failed.Since
+			}
+		}
+	}
+	if now.Sub(since) < objectwatch.StuckAfter {
+		return nil
+	}
+	return err
 }
 
 // reportUnwatched reports in the condition Drifted that the objects cannot be watched. Known differences remain in the
@@ -94,7 +111,7 @@ func (p *Pass) report(left int, err error) {
 			message += ". " + problems
 		}
 		report.SetCondition(p.Release, addonsv1.DriftedCondition, report.True, reason, message)
-	case err == nil && len(p.Memory.Uncompared) == 0 && left > 0 && !isStuck(p.Snapshot, p.Now()) &&
+	case err == nil && len(p.Memory.Uncompared) == 0 && left > 0 && stuckError(p.Snapshot, p.Now()) == nil &&
 		conditions.IsFalse(p.Release, addonsv1.DriftedCondition):
 		// The check takes several passes. The condition keeps the result of the last check until this check is complete.
 		report.ConfirmCondition(p.Release, addonsv1.DriftedCondition)
@@ -119,9 +136,9 @@ func (p *Pass) problems(left int, err error) string {
 	if left > 0 {
 		texts = append(texts, "Still to compare: "+plural.Count(left, "object", "objects"))
 	}
-	if isStuck(p.Snapshot, p.Now()) {
+	if stuck := stuckError(p.Snapshot, p.Now()); stuck != nil {
 		texts = append(texts, "HelmOp notices changes only at the comparison of all objects, see "+
-			"spec.driftDetection.interval: "+p.Snapshot.Err.Error())
+			"spec.driftDetection.interval: "+stuck.Error())
 	}
 	return strings.Join(texts, ". ")
 }
