@@ -129,6 +129,7 @@ func TestUsualExpressionsAreNotTooExpensive(t *testing.T) {
 		`self.status.conditions.all(c, c.type in ['Ready', 'Available'] && c.status == 'True')`,
 		`self.status.conditions.all(c, c.message.matches('^[a-z ]+ [a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z]+)* is.*$'))`,
 		`self.status.conditions.all(c, c.message.matches('(?i)Deployment .* is (available|[a-z0-9-]+ready)'))`,
+		`self.status.conditions.all(c, !c.message.matches('(?i)échec|prêt|エラーが発生しました。もう一度お試しください'))`,
 		`self.status.conditions.filter(c, c.type == 'Ready').map(c, c.message + '.').exists(m, m.endsWith('.'))`,
 	} {
 		expression, err := Compile("self", source)

@@ -19,8 +19,9 @@ const (
 	characterCost = 2
 	// unicodeCost is the cost of a class such as "\pL", which has hundreds of ranges.
 	unicodeCost = 200
-	// foldedCost is the cost of a character outside ASCII if the expression ignores case. The character can be the end of
-	// a range such as "[B-\x{1e943}]". The parser then examines each of the 125,000 characters of the range.
+	// foldedCost is the cost of a character outside ASCII if the expression has classes and ignores case. The character
+	// can be the end of a range such as "[B-\x{1e943}]". The parser then examines each of the 125,000 characters of the
+	// range.
 	foldedCost = 3000
 )
 
@@ -60,7 +61,7 @@ func matchCost(text, pattern ref.Val) int {
 func parseCost(pattern string) int {
 	cost := len(pattern) * characterCost
 	cost += (strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`)) * unicodeCost
-	if ignoresCase.MatchString(pattern) {
+	if strings.Contains(pattern, "[") && ignoresCase.MatchString(pattern) {
 		others := strings.Count(pattern, `\x`) + len(pattern) - utf8.RuneCountInString(pattern)
 		cost += others * foldedCost
 	}
