@@ -165,11 +165,11 @@ func TestCostOfStreams(t *testing.T) {
 		return stats.HeapAlloc, stats.StackInuse, runtime.NumGoroutine()
 	}
 	config := b.server.RESTConfig()
+	config.UserAgent = b.agent
 	heapBefore, stacksBefore, goroutinesBefore := memory()
 	for i := range clusters {
 		conn := b.conn
 		conn.Cluster, conn.Config = fmt.Sprint(i), config
-		conn.Config.UserAgent = b.agent
 		b.watcher.Follow(key(fmt.Sprint(i)), conn, Plan{Objects: refs, Checker: checker(t), Drift: true})
 	}
 	for i := range clusters {
