@@ -6,9 +6,9 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // DeletionStatus counts the releases that HelmOp will delete because their
-// Clusters are no longer selected. Releases of Clusters that are deleted,
-// under deletion or paused are not counted. The size of DeletionStatus does
-// not depend on the number of Clusters.
+// Clusters are no longer selected. Releases of Clusters that are deleted or
+// under deletion are not counted. The size of DeletionStatus does not depend on
+// the number of Clusters.
 type DeletionStatus struct {
 	// waiting is the number of releases whose deletion waits for a confirmation,
 	// see spec.maxDeletions.
@@ -26,9 +26,10 @@ type DeletionStatus struct {
 	// +optional
 	MostLost int32 `json:"mostLost,omitempty"`
 
-	// waitingTotal is the number of releases at waitingSince. While deletions wait,
-	// HelmOp applies spec.maxDeletions to this number, so that the deletions do not
-	// begin because other releases are added or deleted.
+	// waitingTotal is the number of releases to which spec.maxDeletions applied at
+	// waitingSince. While deletions wait, HelmOp applies spec.maxDeletions to this
+	// number, so that the deletions do not begin because other releases are added or
+	// deleted.
 	// +optional
 	WaitingTotal int32 `json:"waitingTotal,omitempty"`
 

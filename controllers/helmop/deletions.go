@@ -43,8 +43,10 @@ func (r *Reconciler) decideDeletions(ctx context.Context, scope *helmOpScope, cl
 }
 
 // deletionInput returns the input of the decision about deletions. Two kinds of deletions uninstall nothing, so the
-// decision does not limit them: the release is orphaned, or another HelmOp has taken over the release. A release that
-// cannot be uninstalled now does not raise the limit either: the default is below the number of the others.
+// decision does not limit them: the release is orphaned, or another HelmOp has taken over the release.
+//
+// The release of a paused Cluster that is no longer selected counts: its deletion begins when the pause ends. Without
+// it, a pause of all these Clusters would end a wait, and clusterctl move unpauses Clusters one by one.
 func (r *Reconciler) deletionInput(scope *helmOpScope, clusters []rollout.Cluster) brake.Input {
 	helmOp := scope.helmOp
 	now := r.now()
@@ -58,19 +60,28 @@ func (r *Reconciler) deletionInput(scope *helmOpScope, clusters []rollout.Cluste
 	lost := r.lostReleases(helmOp, in.State)
 	for i := range clusters {
 		c := &clusters[i]
-		if c.Child == nil || c.Gone || c.Deleting || c.Paused || c.Child.Foreign || !c.Selected && c.Child.Deleting {
+		isLeaving := rollout.IsLeaving(c)
+		switch {
+		case c.Child == nil || c.Gone || c.Deleting || c.NotServed || c.Child.Foreign || !c.Selected && c.Child.Deleting:
 			continue
-		}
-		if lost.Has(c.Name) && rollout.IsLeaving(c) {
+		case isLeaving && lost.Has(c.Name):
 			// State counts this deletion. It failed, or the cache does not have it yet.
 			continue
 		}
 		in.Total++
-		if rollout.IsLeaving(c) {
-			in.Pending = append(in.Pending, c.Name)
-			if c.Child.Confirmed {
-				in.Confirmed++
-			}
+		isConfirmed := isLeaving && c.Child.Confirmed
+		if c.Paused && !isConfirmed {
+			in.Blocked++
+		}
+		if !isLeaving {
+			continue
+		}
+		in.Pending = append(in.Pending, c.Name)
+		switch {
+		case isConfirmed:
+			in.Confirmed++
+		case c.Paused:
+			in.BlockedPending++
 		}
 	}
 	scope.pendingDeletions = in.Pending

@@ -66,6 +66,9 @@ type brakedFleet struct {
 
 	// creates are Clusters whose missing release each pass tries to create, without success.
 	creates []string
+
+	// paused reports which Clusters are paused; nil for none.
+	paused func(cluster string) bool
 }
 
 func newBrakedFleet(t *testing.T) *brakedFleet {
@@ -137,7 +140,7 @@ func (f *brakedFleet) pass(unselected func(cluster string) bool) (*helmOpScope, 
 		if err != nil {
 			f.Fatal(err)
 		}
-		planned.Gone = false
+		planned.Gone, planned.Paused = false, f.paused != nil && f.paused(c.name)
 		clusters = append(clusters, planned)
 	}
 	unmarked := f.r.decideDeletions(f.Context(), scope, clusters)
@@ -147,7 +150,7 @@ func (f *brakedFleet) pass(unselected func(cluster string) bool) (*helmOpScope, 
 		switch {
 		case c.child == nil:
 			c.step.Action = rollout.ActionCreate
-		case unselected(c.name) && !scope.deletions.Held && begun < f.room:
+		case unselected(c.name) && !scope.deletions.Held && begun < f.room && !clusters[i].Paused:
 			c.step.Action = rollout.ActionDelete
 			begun++
 		}
@@ -297,6 +300,72 @@ func TestConfirmationOutlivesUnknownAccess(t *testing.T) {
 	}
 }
 
+// TestPauseDoesNotEndAWait pauses all Clusters whose releases wait for a confirmation, and then unpauses them one by
+// one. No deletion may begin, also after clusterctl move, which moves no status.
+func TestPauseDoesNotEndAWait(t *testing.T) {
+	t.Parallel()
+	f := newBrakedFleet(t)
+	f.room = 40
+	eleven := before("c11")
+	f.mustPass(eleven)
+	waiting := f.helmOp.Status.Deletions.DeepCopy()
+	f.paused = before("c20")
+	if scope := f.mustPass(eleven); !scope.deletions.Held ||
+		!equality.Semantic.DeepEqual(f.helmOp.Status.Deletions, waiting) {
+		t.Errorf("a pause changes %+v to %+v", waiting, f.helmOp.Status.Deletions)
+	}
+	f.helmOp.Status = addonsv1.HelmOpStatus{}
+	for i := range 12 {
+		unpaused := before(fmt.Sprintf("c%02d", i))
+		f.paused = func(cluster string) bool { return !unpaused(cluster) }
+		if scope := f.mustPass(eleven); !scope.deletions.Held || len(scope.clusters) != 40 {
+			t.Fatalf("%d Clusters are not paused, %d releases are left", i, len(scope.clusters))
+		}
+	}
+	// A confirmation is for the releases in paused Clusters, too.
+	f.paused = before("c05")
+	f.confirm()
+	f.mustPass(eleven)
+	if scope := f.mustPass(eleven); len(scope.clusters) != 34 || f.helmOp.Status.Deletions.Confirmed != 5 {
+		t.Errorf("%d releases are left, %+v", len(scope.clusters), f.helmOp.Status.Deletions)
+	}
+	f.paused = nil
+	f.mustPass(eleven)
+	if scope := f.mustPass(eleven); len(scope.clusters) != 29 || f.helmOp.Status.Deletions != nil {
+		t.Errorf("%d releases are left, %+v", len(scope.clusters), f.helmOp.Status.Deletions)
+	}
+}
+
+// TestConfirmedDeletionsDoNotRaiseTheLimit confirms the deletion of releases in paused Clusters. Later, the others are no
+// longer selected, too. They wait for a confirmation of their own.
+func TestConfirmedDeletionsDoNotRaiseTheLimit(t *testing.T) {
+	t.Parallel()
+	f := newBrakedFleet(t)
+	f.room = 40
+	f.paused = before("c37")
+	f.mustPass(before("c37"))
+	f.confirm()
+	f.mustPass(before("c37"))
+	if scope := f.mustPass(before("z")); !scope.deletions.Held || scope.deletions.Limit != 2 || len(scope.clusters) != 40 {
+		t.Errorf("%+v, %d releases are left", scope.deletions, len(scope.clusters))
+	}
+}
+
+// TestPauseBeginsNoWait checks that a few deletions do not begin to wait because all Clusters are paused.
+func TestPauseBeginsNoWait(t *testing.T) {
+	t.Parallel()
+	f := newBrakedFleet(t)
+	f.room, f.paused = 40, before("z")
+	if scope := f.mustPass(before("c10")); scope.deletions.Held || len(scope.clusters) != 40 {
+		t.Errorf("in paused Clusters: %+v", scope.deletions)
+	}
+	f.paused = nil
+	f.mustPass(before("c10"))
+	if scope := f.mustPass(before("c10")); scope.deletions.Held || len(scope.clusters) != 30 {
+		t.Errorf("after the pause: %+v, %d releases are left", scope.deletions, len(scope.clusters))
+	}
+}
+
 // TestConfirmationIsRepeated checks that no deletion begins until all releases of a confirmation are marked.
 func TestConfirmationIsRepeated(t *testing.T) {
 	t.Parallel()
@@ -395,7 +464,8 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 		"missing Clusters":          {change: func(c *rollout.Cluster) { c.Gone = true }},
 		"Clusters under deletion":   {change: func(c *rollout.Cluster) { c.Deleting = true }},
 		"releases of other HelmOps": {change: func(c *rollout.Cluster) { c.Child.Foreign = true }},
-		"paused Clusters":           {change: func(c *rollout.Cluster) { c.Paused = true }},
+		"Clusters of other shards":  {change: func(c *rollout.Cluster) { c.Paused, c.NotServed = true, true }},
+		"paused Clusters":           {change: func(c *rollout.Cluster) { c.Paused = true }, held: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -427,6 +497,9 @@ func TestDefaultLimitKeepsARelease(t *testing.T) {
 		"each can be uninstalled":    func(*rollout.Cluster) {},
 		"one belongs to another one": func(c *rollout.Cluster) { c.Child.Foreign = true },
 		"one is in a paused Cluster": func(c *rollout.Cluster) { c.Paused = true },
+		"one stays in a paused Cluster": func(c *rollout.Cluster) {
+			c.Selected, c.Paused = true, true
+		},
 	} {
 		clusters := clustersWithUnselected(40)[:4]
 		change(&clusters[0])

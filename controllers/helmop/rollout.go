@@ -270,7 +270,8 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 ) (rollout.Cluster, error) {
 	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "",
 		TargetInvalid: failures.Of(c.err, failures.Planning).Invalid, GoodPending: c.goodPending, Defers: c.defers}
-	planned.Paused = isAccessDenied(c) || isHeldByOtherShard(c, policy)
+	planned.NotServed = isAccessDenied(c) || isHeldByOtherShard(c, policy)
+	planned.Paused = planned.NotServed
 	if c.cluster != nil {
 		planned.Deleting = !c.cluster.DeletionTimestamp.IsZero()
 		planned.Paused = planned.Paused || apiutil.IsClusterPaused(c.cluster)

@@ -60,8 +60,8 @@ type State struct {
 	LastAt time.Time
 
 	// WaitingSince is when deletions began to wait, in whole seconds; zero if none waits. MostLost is the highest number
-	// of objects in this loss since then: Recent, and the unconfirmed deletions that wait. WaitingTotal is Decision.Total
-	// at WaitingSince.
+	// of objects in this loss since then: Recent, and the unconfirmed deletions that wait. WaitingTotal is the number of
+	// objects to which the limit applied at WaitingSince.
 	WaitingSince time.Time
 	MostLost     int
 	WaitingTotal int
@@ -72,11 +72,15 @@ type Input struct {
 	State State
 
 	// Pending are the names of the objects whose deletion has not begun. Confirmed is the number of these objects with
-	// the mark of a confirmed deletion. Total is the number of all objects that can be deleted and are not under deletion,
-	// including the objects in Pending.
+	// the mark of a confirmed deletion. Total is the number of all objects that are not under deletion, including the
+	// objects in Pending.
 	Pending   []string
 	Confirmed int
 	Total     int
+
+	// Blocked is the number of the objects in Total, without the confirmed ones, that cannot be deleted now. BlockedPending
+	// is the number of these objects in Pending: their deletion begins when it is possible again.
+	Blocked, BlockedPending int
 
 	// Max is the limit, see Limit.
 	Max *intstr.IntOrString
@@ -113,16 +117,24 @@ type Decision struct {
 
 // Decide decides whether deletions may begin. A wait ends if the deletions are confirmed, if none waits any more, or if
 // a user raises the limit. It does not end because the number of objects changes.
+//
+// The limit applies twice: to the deletions that could begin now, with the number of the objects that could be deleted
+// now, and to all deletions, with the number of all objects. Confirmed deletions do not count, and do not raise the
+// limit.
 func Decide(in Input) Decision {
 	s := in.State.Current(in.Now)
 	pending := len(in.Pending)
-	total := in.Total + s.Recent
-	d := Decision{Total: total, Limit: fleetLimit(in.Max, cmp.Or(s.WaitingTotal, total))}
+	unconfirmed := pending - in.Confirmed
+	all := in.Total - in.Confirmed + s.Recent
+	base := all
+	if able := all - in.Blocked; s.Recent+unconfirmed-in.BlockedPending > fleetLimit(in.Max, able) {
+		base = able
+	}
+	d := Decision{Total: in.Total + s.Recent, Limit: fleetLimit(in.Max, cmp.Or(s.WaitingTotal, base))}
 	if pending == 0 {
 		d.State = s.endWait()
 		return d
 	}
-	unconfirmed := pending - in.Confirmed
 	waited := !s.WaitingSince.IsZero()
 	if waited && in.Confirmation == Confirmation(s.WaitingSince, in.Pending) {
 		d.State, d.JustConfirmed = s.endWait(), true
@@ -135,7 +147,7 @@ func Decide(in Input) Decision {
 		return d
 	}
 	if !waited {
-		s.WaitingSince, s.WaitingTotal = in.Now.Truncate(time.Second), total
+		s.WaitingSince, s.WaitingTotal = in.Now.Truncate(time.Second), base
 	}
 	s.MostLost, d.Lost = d.Lost, s.Recent+pending
 	d.Held, d.Confirmation, d.State = true, Confirmation(s.WaitingSince, in.Pending), s

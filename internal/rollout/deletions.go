@@ -3,11 +3,11 @@
 
 package rollout
 
-// IsLeaving reports whether the deletion of a release could begin because its Cluster is no longer selected. It is
-// false for Clusters that do not exist or are under deletion: their releases are deleted with them. It is false for
-// paused Clusters, which keep their releases.
+// IsLeaving reports whether a release is going to be deleted because its Cluster is no longer selected: now, or when
+// the Cluster is not paused any more. It is false for Clusters that do not exist or are under deletion: their releases
+// are deleted with them.
 func IsLeaving(c *Cluster) bool {
-	return !c.Selected && c.Child != nil && !c.Child.Deleting && !c.Gone && !c.Deleting && !c.Paused
+	return !c.Selected && c.Child != nil && !c.Child.Deleting && !c.Gone && !c.Deleting && !c.NotServed
 }
 
 // PlanDeletion returns one step for each Cluster of a HelmOp under deletion. The releases are deleted within the limits

@@ -130,6 +130,10 @@ type Cluster struct {
 	// Paused is true if the Cluster must not be changed.
 	Paused bool
 
+	// NotServed is true if HelmOp does not serve the Cluster, so that the end of a pause changes nothing: the Cluster has
+	// another shard, or the HelmOp has lost the access to it. Paused is then true, too.
+	NotServed bool
+
 	// Initialized is true if the control plane is initialized.
 	Initialized bool
 

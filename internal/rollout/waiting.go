@@ -31,7 +31,7 @@ func (p *plan) progress(steps []Step) Progress {
 		switch {
 		case c.Selected && !c.Gone && !c.Deleting && p.hasRevision(c, &steps[i]):
 			progress.Updated++
-		case IsLeaving(c) && steps[i].Action == ActionNone:
+		case IsLeaving(c) && !c.Paused && steps[i].Action == ActionNone:
 			progress.DeletionsWaiting++
 		}
 	}

@@ -862,12 +862,12 @@ func TestConfirmOtherNamespaces(t *testing.T) {
 		b.release(ingress, name, 1, ready("4.12.1", time.Hour))
 	}
 	b.release(ingress, "foreign", 1, func(r *addonsv1.HelmOpRelease) { r.Status.State = string(model.StateForeign) })
-	confirmation := brake.Confirmation(heldSince, []string{"prod-2", "prod-3", tenant + "/roaming"})
+	confirmation := brake.Confirmation(heldSince, []string{"paused", "prod-2", "prod-3", tenant + "/roaming"})
 	b.observe("ingress", func(s *addonsv1.HelmOpStatus) {
-		s.Deletions.Waiting, s.Deletions.Confirmation = 3, confirmation
+		s.Deletions.Waiting, s.Deletions.Confirmation = 4, confirmation
 	})
 	if got := b.ok("confirm", "ingress", "--yes"); !strings.Contains(got, tenant+"/roaming ") ||
-		!strings.HasPrefix(got, "The deletion of 3 releases waits") {
+		!strings.HasPrefix(got, "The deletion of 4 releases waits") {
 		t.Errorf("%s", got)
 	}
 	if got := b.helmOp("ingress").Annotations[addonsv1.ConfirmDeletionsAnnotation]; got != confirmation {

@@ -212,16 +212,12 @@ func leavingReleases(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmO
 	return leaving, nil
 }
 
-// mayLeave reports whether the manager will delete a release because its Cluster is not selected. It is false if the
-// Cluster does not exist, and for releases that the manager does not delete without another change. The manager decides
+// mayLeave reports whether the manager will delete a release if its Cluster is not selected: now, or when the Cluster is
+// not paused any more. It is false if the Cluster does not exist, or the manager does not serve it. The manager decides
 // in the same way, see rollout.IsLeaving.
 func mayLeave(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, object *unstructured.Unstructured) bool {
-	if object == nil || !release.DeletionTimestamp.IsZero() || apiutil.IsChildPaused(release) ||
-		apiutil.ShardTitle(object) != apiutil.ShardTitle(helmOp) ||
-		release.Status.State == string(model.StateForeign) ||
-		conditions.GetReason(release, addonsv1.ReadyCondition) == addonsv1.ClusterAccessDeniedReason {
-		return false
-	}
-	cluster, err := apiutil.TypedCluster(object)
-	return err == nil && cluster.DeletionTimestamp.IsZero() && !apiutil.IsClusterPaused(cluster)
+	return object != nil && object.GetDeletionTimestamp().IsZero() && release.DeletionTimestamp.IsZero() &&
+		apiutil.ShardTitle(object) == apiutil.ShardTitle(helmOp) &&
+		release.Status.State != string(model.StateForeign) &&
+		conditions.GetReason(release, addonsv1.ReadyCondition) != addonsv1.ClusterAccessDeniedReason
 }
