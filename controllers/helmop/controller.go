@@ -84,6 +84,12 @@ type helmOpMemory struct {
 	// lost are the Clusters whose release was deleted without a confirmation, and has not been created again. A restarted
 	// manager does not know them. They then count as lost until the loss is over.
 	lost sets.Set[string]
+
+	// isOriginKnown is true if noteOrigin has found out where the HelmOp comes from. arrivedAt is when this process saw it
+	// first, while clusterctl move may still create its revisions and releases; otherwise it is zero. hasNewest is true if
+	// the newest revision had the desired state once.
+	isOriginKnown, hasNewest bool
+	arrivedAt                time.Time
 }
 
 // helmOpScope is the state of one pass over a HelmOp. Each field names the step that sets it.
@@ -148,6 +154,10 @@ type helmOpScope struct {
 	// invalidMaintenance is the cause if spec.maintenance is not valid; otherwise it is empty. Set by checkMaintenance.
 	invalidMaintenance string
 
+	// isArriving is true while clusterctl move may still create revisions and releases of the HelmOp. Set by checkMove.
+	// awaitsRevisions is true if the pass waits for such a revision. Set by revise.
+	isArriving, awaitsRevisions bool
+
 	// requeueAfter is the delay after which the next pass is due without an event; 0 is never. Set by resolve.
 	requeueAfter time.Duration
 }
@@ -174,6 +184,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		r.drop(req.NamespacedName)
 		return ctrl.Result{}, report.BeingMoved(ctx, r.client, helmOp, addonsv1.HelmOpResource, helmOpConditions)
 	}
+	r.noteOrigin(helmOp)
 	before := helmOp.DeepCopy()
 	defer func() { result, reterr = requeue.OrError(result, reterr) }()
 	defer func() {
@@ -221,6 +232,7 @@ func (r *Reconciler) drop(helmOp client.ObjectKey) {
 func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmOp) (ctrl.Result, error) {
 	scope := &helmOpScope{helmOp: helmOp}
 	steps := []func(context.Context, *helmOpScope) error{
+		r.checkMove,
 		r.readRevisions,
 		r.resolve,
 		r.readStrategy,

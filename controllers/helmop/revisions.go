@@ -7,10 +7,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +27,15 @@ import (
 
 // defaultRevisionHistoryLimit is the default number of stored revisions that no release uses.
 const defaultRevisionHistoryLimit = 10
+
+// clusterctl move creates the revisions of a HelmOp after the HelmOp. They are awaited for revisionsArrive, and at most
+// for moveEnds while a Cluster in the namespace is paused: clusterctl unpauses the Clusters when it has created
+// everything, one object after the other. awaitInterval is the time between two looks for the revisions.
+const (
+	revisionsArrive = 3 * time.Minute
+	moveEnds        = time.Hour
+	awaitInterval   = 10 * time.Second
+)
 
 // revisions returns the HelmOpRevisions of a HelmOp by number, the newest last.
 func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) (revisions.List, error) {
@@ -72,11 +83,12 @@ func (r *Reconciler) readRevisions(ctx context.Context, scope *helmOpScope) (err
 }
 
 // revise creates a revision of the desired state if the newest revision differs. It waits until the whole desired state
-// is known, and until a Cluster can get the revision.
+// is known, until a Cluster can get the revision, and until clusterctl move has created its revisions. If the newest
+// revision has the desired state, the revisions have arrived.
 //
-// The second condition is for clusterctl move. This command creates HelmOps first and their revisions seconds later,
-// while the Clusters are paused. A revision that this manager creates in between would conflict with the moved
-// revisions.
+// The last two conditions are for clusterctl move. This command creates HelmOps first and their revisions seconds or
+// minutes later, while the Clusters that it moves are paused. A revision that this manager creates in between would
+// conflict with the moved revisions, and the move would fail.
 func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 	if err := r.readUncached(ctx, scope); err != nil {
 		return err
@@ -86,7 +98,7 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 	}
 	newest := scope.revisions.Newest()
 	if newest == nil || newest.Spec.Digest != scope.desired.digest {
-		if !scope.hasServable() {
+		if r.awaitsRevisions(scope) || !scope.hasServable() {
 			scope.desired = nil
 			return nil
 		}
@@ -103,6 +115,7 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 		}
 		scope.revisions = append(scope.revisions, revision)
 	}
+	r.memories.Of(client.ObjectKeyFromObject(scope.helmOp)).hasNewest = true
 	scope.desired.number = scope.revisions.Newest().Spec.Number
 	return r.supersede(ctx, scope)
 }
@@ -143,6 +156,59 @@ func (s *helmOpScope) hasServable() bool {
 		return c.selected && c.cluster != nil && c.cluster.DeletionTimestamp.IsZero() &&
 			!apiutil.IsClusterPaused(c.cluster) && apiutil.IsInitialized(c.cluster)
 	})
+}
+
+// noteOrigin stores whether clusterctl move or a backup tool may create revisions of this HelmOp later. HelmOp sets the
+// finalizer in its first pass, and the same pass writes a status. So a HelmOp with the finalizer and without a status
+// comes from one of them.
+func (r *Reconciler) noteOrigin(helmOp *addonsv1.HelmOp) {
+	known := r.memories.Of(client.ObjectKeyFromObject(helmOp))
+	if known.isOriginKnown {
+		return
+	}
+	known.isOriginKnown = true
+	if helmOp.Status.ObservedGeneration <= 0 && controllerutil.ContainsFinalizer(helmOp, addonsv1.HelmOpFinalizer) {
+		known.arrivedAt = r.now()
+	}
+}
+
+// checkMove finds out whether clusterctl move may still create objects of the HelmOp.
+func (r *Reconciler) checkMove(ctx context.Context, scope *helmOpScope) (err error) {
+	known := r.memories.Of(client.ObjectKeyFromObject(scope.helmOp))
+	if known.arrivedAt.IsZero() {
+		return nil
+	}
+	scope.isArriving, err = r.isMoveRunning(ctx, scope.helmOp.Namespace, r.now().Sub(known.arrivedAt))
+	if err == nil && !scope.isArriving {
+		known.arrivedAt = time.Time{}
+	}
+	return err
+}
+
+// awaitsRevisions reports whether clusterctl move may still create revisions of the HelmOp. Until then, the plan
+// changes no release: a newer revision than the known ones may arrive.
+func (r *Reconciler) awaitsRevisions(scope *helmOpScope) bool {
+	scope.awaitsRevisions = scope.isArriving && !r.memories.Of(client.ObjectKeyFromObject(scope.helmOp)).hasNewest
+	if scope.awaitsRevisions {
+		scope.retryWithin(awaitInterval)
+	}
+	return scope.awaitsRevisions
+}
+
+// isMoveRunning reports whether clusterctl move may still create objects in a namespace. age is the time since it
+// created the HelmOp.
+func (r *Reconciler) isMoveRunning(ctx context.Context, namespace string, age time.Duration) (bool, error) {
+	if age < revisionsArrive || age >= moveEnds {
+		return age < revisionsArrive, nil
+	}
+	clusters := apiutil.NewClusterList()
+	if err := r.client.List(ctx, clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing the Clusters in namespace %s: %w", namespace, err)
+	}
+	return slices.ContainsFunc(clusters.Items, func(object unstructured.Unstructured) bool {
+		cluster, err := apiutil.TypedCluster(&object)
+		return err == nil && apiutil.IsClusterPaused(cluster)
+	}), nil
 }
 
 // createRevision creates a revision of the desired state. The revision with this number may exist although the cache
@@ -252,8 +318,12 @@ func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmO
 }
 
 // pruneRevisions deletes the oldest revisions that no release uses. It does so if the revisions exceed the limit of
-// their number or of their size in bytes.
+// their number or of their size in bytes. While clusterctl move creates releases, it is not known which revisions they
+// use.
 func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) error {
+	if scope.isArriving {
+		return nil
+	}
 	inUse := map[int64]bool{scope.revisions.LastGood(): true}
 	if newest := scope.revisions.Newest(); newest != nil {
 		inUse[newest.Spec.Number] = true

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 )
 
 // reviser creates revisions of one HelmOp, and reads them in the same way as a new pass.
@@ -269,6 +271,120 @@ func TestReviseReadsRevisionMissingInCache(t *testing.T) {
 	child.Spec.Rollout.Revision++
 	if err := r.readUncached(t.Context(), scope); err != nil || len(scope.revisions) != 1 {
 		t.Errorf("revisions = %v, err = %v, want no revision that was deleted", scope.revisions, err)
+	}
+}
+
+// servedCluster returns a Cluster that can get a release.
+func servedCluster(name string, child *addonsv1.HelmOpRelease) *clusterScope {
+	cluster := &clusterv1.Cluster{}
+	cluster.Namespace, cluster.Name = "fleet", name
+	cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+	return &clusterScope{name: name, cluster: cluster, object: &unstructured.Unstructured{}, selected: true, child: child}
+}
+
+// TestMovedRevisionsAreAwaited makes passes over a HelmOp with a Cluster that is not paused, as a HelmOp has that
+// installs in the management cluster. If clusterctl move may have created the HelmOp, the passes create no revision
+// until the moved revisions had time to arrive, and then while a Cluster in the namespace is paused.
+func TestMovedRevisionsAreAwaited(t *testing.T) {
+	t.Parallel()
+	finalizer := []string{addonsv1.HelmOpFinalizer}
+	for name, tc := range map[string]struct {
+		finalizers []string
+		observed   int64
+		// has is true if the newest revision has the desired state.
+		has, paused bool
+		// want are the numbers of revisions right after the arrival, after three minutes and after an hour.
+		want [3]int
+	}{
+		"new":                            {observed: -1, want: [3]int{1, 1, 1}},
+		"known":                          {finalizers: finalizer, observed: 1, want: [3]int{1, 1, 1}},
+		"moved":                          {finalizers: finalizer, observed: -1, want: [3]int{0, 1, 1}},
+		"moved, with an empty status":    {finalizers: finalizer, want: [3]int{0, 1, 1}},
+		"moved, with a paused Cluster":   {finalizers: finalizer, paused: true, want: [3]int{0, 0, 1}},
+		"moved, the revision has come":   {finalizers: finalizer, has: true, want: [3]int{1, 1, 1}},
+		"new, beside a paused Cluster":   {observed: -1, paused: true, want: [3]int{1, 1, 1}},
+		"moved, has come, and is paused": {finalizers: finalizer, has: true, paused: true, want: [3]int{1, 1, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReviser(t)
+			began := time.Now()
+			now := began
+			r.now = func() time.Time { return now }
+			other := &unstructured.Unstructured{}
+			other.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
+			other.SetNamespace(r.helmOp.Namespace)
+			other.SetName("other")
+			if tc.paused {
+				other.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+			}
+			if err := r.client.Create(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+			if tc.has {
+				r.revise()
+			}
+			r.helmOp.Finalizers, r.helmOp.Status.ObservedGeneration = tc.finalizers, tc.observed
+			for i, age := range []time.Duration{0, revisionsArrive, moveEnds} {
+				now = began.Add(age)
+				r.noteOrigin(r.helmOp)
+				r.helmOp.Finalizers, r.helmOp.Status.ObservedGeneration = finalizer, 1
+				scope := r.desiring()
+				scope.desired.digest = "0"
+				scope.clusters = []*clusterScope{servedCluster("management", nil)}
+				if err := r.checkMove(t.Context(), scope); err != nil {
+					t.Fatal(err)
+				}
+				if err := r.Reconciler.revise(t.Context(), scope); err != nil {
+					t.Fatal(err)
+				}
+				waits := scope.awaitsRevisions && scope.requeueAfter == awaitInterval && scope.desired == nil
+				if len(scope.revisions) != tc.want[i] || waits != (tc.want[i] == 0) {
+					t.Errorf("after %s: %d revisions, waits: %t", age, len(scope.revisions), scope.awaitsRevisions)
+				}
+			}
+		})
+	}
+}
+
+// TestArrivingHelmOpChangesNoRelease plans for a moved HelmOp whose newest revision has not arrived. Revision 2 was
+// rolled back to revision 1. The release has revision 3, and must not return to revision 1. No revision is deleted: it
+// may be in use by a release that has not arrived.
+func TestArrivingHelmOpChangesNoRelease(t *testing.T) {
+	t.Parallel()
+	r := newReviser(t)
+	r.planned = rolloutstate.NewCache()
+	r.helmOp.Spec.RevisionHistoryLimit = new(int32(0))
+	r.helmOp.Finalizers = []string{addonsv1.HelmOpFinalizer}
+	for _, phase := range []addonsv1.RolloutPhase{
+		addonsv1.RolloutPhaseComplete, addonsv1.RolloutPhaseComplete, addonsv1.RolloutPhaseRolledBack,
+	} {
+		revision := r.revise()
+		revision.Status.Phase, revision.Status.Good = phase, phase == addonsv1.RolloutPhaseComplete
+		if err := r.client.Update(t.Context(), revision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	child := controllertest.ReleaseFor("fleet", "cni-c", addonsv1.ClusterReference{Name: "c"})
+	child.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 4}
+	r.noteOrigin(r.helmOp)
+	scope := r.desiring()
+	scope.clusters = []*clusterScope{servedCluster("c", child)}
+	scope.clusters[0].good = &addonsv1.HelmOpReleaseSpec{ValuesDigest: "good"}
+	for _, step := range []func(context.Context, *helmOpScope) error{r.checkMove, r.Reconciler.revise, r.pruneRevisions} {
+		if err := step(t.Context(), scope); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := r.scope().revisions; len(left) != 3 {
+		t.Errorf("%d of 3 revisions are left", len(left))
+	}
+	input, err := r.planInput(scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if step := rollout.Plan(input).Steps[0]; step.Action != rollout.ActionNone {
+		t.Errorf("the release changes: %+v", step)
 	}
 }
 

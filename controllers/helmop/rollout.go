@@ -222,6 +222,7 @@ func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 		if err != nil {
 			return rollout.Input{}, err
 		}
+		planned.Paused = planned.Paused || scope.awaitsRevisions
 		planned.Wave = waveOf(c, scope.waves)
 		planned.Known = newest != nil && isKnown(c, startOf(newest))
 		if planned.Child != nil {

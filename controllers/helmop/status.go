@@ -63,7 +63,8 @@ func (s *helmOpScope) statusPass(now time.Time) *helmopstatus.Pass {
 func (s *helmOpScope) overview() *helmopstatus.Pass {
 	return &helmopstatus.Pass{
 		HelmOp: s.helmOp, Artifact: s.artifact, DesiredNumber: s.desiredNumber(), Revisions: s.revisions,
-		Denied: s.denied, UnknownAccess: s.unknownAccess, Strategy: s.strategy, Plan: s.plan,
+		AwaitsRevisions: s.awaitsRevisions,
+		Denied:          s.denied, UnknownAccess: s.unknownAccess, Strategy: s.strategy, Plan: s.plan,
 		Approval: s.approval, Deletions: s.deletions, PendingDeletions: s.pendingDeletions,
 		SelectorErr: s.selectorErr, ProgramErr: s.programErr, DependencyErr: s.dependencyErr,
 		InvalidMaintenance: s.invalidMaintenance,

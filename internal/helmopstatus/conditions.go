@@ -220,6 +220,10 @@ func readyCondition(p *Pass, s summary) metav1.Condition {
 		return no(approvalReason, approvalMessage)
 	case len(s.failures) > 0:
 		return no(failedCondition(s))
+	case p.AwaitsRevisions:
+		return no(addonsv1.ProgressingReason, "the HelmOp was moved or restored, and no HelmOp revision has its spec and "+
+			"its artifact; HelmOp waits three minutes, and up to an hour while a Cluster in the namespace is paused, because "+
+			"clusterctl move may create this HelmOp revision; then HelmOp creates it")
 	case s.otherShard > 0:
 		return no(addonsv1.OtherShardReason,
 			fmt.Sprintf("%s of another shard; %s",

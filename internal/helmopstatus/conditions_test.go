@@ -216,6 +216,11 @@ func TestReadyCondition(t *testing.T) {
 		"all as wanted": {p(fleetCluster("a"), fleetCluster("b")), metav1.ConditionTrue, addonsv1.ReadyReason},
 		"a paused Cluster does not count": {p(fleetCluster("a"), fleetCluster("b", paused)),
 			metav1.ConditionTrue, addonsv1.ReadyReason},
+		"clusterctl move may still create revisions": {func() *Pass {
+			s := p(fleetCluster("a"))
+			s.AwaitsRevisions = true
+			return s
+		}(), metav1.ConditionFalse, addonsv1.ProgressingReason},
 		"none selected": {p(), metav1.ConditionTrue, addonsv1.NoClustersSelectedReason},
 		"the rollout is paused": {held(addonsv1.RolloutPhasePaused), metav1.ConditionFalse,
 			addonsv1.RolloutPausedReason},

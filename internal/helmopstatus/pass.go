@@ -34,6 +34,9 @@ type Pass struct {
 	// Revisions are the HelmOp revisions, the newest last.
 	Revisions revisions.List
 
+	// AwaitsRevisions is true if clusterctl move may still create HelmOp revisions. No release is changed until then.
+	AwaitsRevisions bool
+
 	// Clusters are the Clusters that the HelmOp selects or has a release for.
 	Clusters []Cluster
 

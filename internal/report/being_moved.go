@@ -38,7 +38,8 @@ type movable interface {
 func BeingMoved(ctx context.Context, c client.Client, obj movable, resource string, owned []string) error {
 	before := copied(obj)
 	message := fmt.Sprintf("This object is not reconciled: its annotation %s means that clusterctl move is moving it to "+
-		"another management cluster. If no move is running, remove the annotation: kubectl -n %s annotate %s %s %s-",
+		"another management cluster. If no move is running, and no other management cluster has the object, remove the "+
+		"annotation: kubectl -n %s annotate %s %s %s-",
 		clusterctlv1.DeleteForMoveAnnotation, obj.GetNamespace(), resource, obj.GetName(),
 		clusterctlv1.DeleteForMoveAnnotation)
 	SetCondition(obj, addonsv1.PausedCondition, True, addonsv1.BeingMovedReason, message)

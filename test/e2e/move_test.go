@@ -74,7 +74,7 @@ func TestMove(t *testing.T) {
 //   - one that waits for an approval;
 //   - one whose rollout was rolled back;
 //   - one with its records in a registry;
-//   - one for the management cluster itself.
+//   - one for the management cluster itself, whose first HelmOp revision has an older spec.
 type move struct {
 	helmOp, gaveUp, rolling, unapproved, returned, kept, near *addonsv1.HelmOp
 
@@ -140,6 +140,8 @@ func (m *move) install(s *scenario) {
 	s.allowInManagementCluster()
 	s.create(m.near)
 	s.managementCluster().eventuallyReleased(m.near, releaseNamespace, "near", 1)
+	s.setValues(m.near, map[string]any{"cluster": "this", "podCIDR": "10.1.0.0/16"})
+	s.managementCluster().eventuallyReleased(m.near, releaseNamespace, "near", 2)
 	s.eventually(m.near, condition(addonsv1.MovableCondition, metav1.ConditionFalse, addonsv1.ReferencesNotMovedReason))
 	s.eventually(m.kept, condition(addonsv1.MovableCondition, metav1.ConditionTrue, addonsv1.MovableReason))
 	s.eventually(m.rolling, waiting)
@@ -206,6 +208,7 @@ func (m *move) move(s, target *scenario) {
 	// "This cluster" is now the other management cluster: the release is installed there, and the first one keeps its
 	// release.
 	target.managementCluster().eventuallyReleased(m.near, releaseNamespace, "near", 1)
+	target.eventually(m.near, ready(1), inPhase(2, addonsv1.RolloutPhaseComplete))
 	nearAfter, err := management.storage(s.Context())
 	s.must(err)
 	s.Expect(nearAfter).To(gomega.Equal(nearBefore))
