@@ -63,6 +63,7 @@ const (
 
 	// OrphanAnnotation with the value "true", on a HelmOpRelease, leaves the release installed when the HelmOpRelease is
 	// deleted, with every deletionPolicy. A HelmOp that is deleted with the propagation policy Orphan sets the annotation.
+	// The annotation also ends the wait for a Cluster that does not exist yet after a move or a restore.
 	OrphanAnnotation = "addons.cluster.x-k8s.io/orphan"
 
 	// DeletionAdmittedAnnotation with the UID of the owning HelmOp, on a HelmOpRelease under deletion, allows the

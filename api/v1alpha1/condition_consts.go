@@ -26,7 +26,7 @@ const (
 	PinRefusedReason = "PinRefused"
 
 	// WaitingForClustersReason is the reason while Clusters are not available: their control plane is not initialized
-	// or their API server does not answer.
+	// or their API server does not answer, or they do not exist yet after a move or a restore.
 	WaitingForClustersReason = "WaitingForClusters"
 
 	// DeletingReason is the reason while an object under deletion uninstalls its releases.

@@ -35,7 +35,7 @@ type clusterScope struct {
 	key  client.ObjectKey
 
 	// cluster is the Cluster, and object is the same Cluster in unstructured form. Both are nil if the Cluster does not
-	// exist.
+	// exist. If awaited is true, cluster is empty.
 	cluster  *clusterv1.Cluster
 	object   *unstructured.Unstructured
 	selected bool
@@ -43,6 +43,10 @@ type clusterScope struct {
 	// kept is true if selected is true only to keep the release: whether the HelmOp selects the Cluster is not known, or
 	// the HelmOp may not access the Cluster.
 	kept bool
+
+	// awaited is true if the Cluster does not exist, and the child waits for it, see [apiutil.AwaitsCluster]. selected and
+	// kept are then true.
+	awaited bool
 
 	// otherShard is the message for a Cluster of another shard than the HelmOp. The release of such a Cluster is not
 	// changed. otherShard is empty if both have the same shard.
@@ -204,6 +208,12 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 		// A Cluster that exists has just entered the shard, and the cache does not have it yet.
 		exists, err := dependencies.Exists(ctx, r.live, key, sharding.PartialCluster())
 		scope.stale = scope.stale || exists
+		if err == nil && !exists {
+			c.awaited, err = apiutil.AwaitsCluster(ctx, r.client, child)
+		}
+		if c.awaited {
+			c.cluster, c.selected, c.kept = &clusterv1.Cluster{}, true, true
+		}
 		return c, err
 	}
 	if err != nil {

@@ -258,21 +258,27 @@ func isKnown(c *clusterScope, began metav1.Time) bool {
 	return c.cluster.CreationTimestamp.Before(&began) && (initialized == nil || initialized.Before(&began))
 }
 
-// waveOf returns the index of the first wave that selects a Cluster, or the number of waves if no wave does.
+// waveOf returns the index of the first wave that selects a Cluster, or the number of waves if no wave does. The labels
+// of an awaited Cluster are not known. So it counts for the first wave: otherwise later waves would not wait for it.
 func waveOf(c *clusterScope, waves []labels.Selector) int {
-	if c.object == nil {
+	switch {
+	case c.awaited:
+		return 0
+	case c.object == nil:
 		return len(waves)
+	default:
+		return firstWave(c.object, waves)
 	}
-	return firstWave(c.object, waves)
 }
 
 func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	cache *rolloutstate.Cache,
 ) (rollout.Cluster, error) {
-	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "",
+	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil && !c.awaited,
+		Blocked:       c.blocked != "",
 		TargetInvalid: failures.Of(c.err, failures.Planning).Invalid, GoodPending: c.goodPending, Defers: c.defers}
 	planned.NotServed = isAccessDenied(c) || isHeldByOtherShard(c, policy)
-	planned.Paused = planned.NotServed
+	planned.Paused = planned.NotServed || c.awaited
 	if c.cluster != nil {
 		planned.Deleting = !c.cluster.DeletionTimestamp.IsZero()
 		planned.Paused = planned.Paused || apiutil.IsClusterPaused(c.cluster)
@@ -343,6 +349,9 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 // [rollout.Cluster]. HelmOp creates a child only after its Cluster is initialized. A child that a user has paused does
 // not count: HelmOp may never read its release. A re-created Cluster is new.
 func isAfterMove(c *clusterScope) bool {
+	if c.awaited {
+		return !apiutil.IsChildPaused(c.child)
+	}
 	if c.child == nil || c.object == nil || c.kept || c.otherShard != "" || apiutil.IsChildPaused(c.child) ||
 		apiutil.IsOfFormerCluster(c.child) || apiutil.HasFormerStatus(c.child, c.object) || isAccessDenied(c) {
 		return false

@@ -461,6 +461,13 @@ func TestPlannedAfterMove(t *testing.T) {
 			c.child.Status.ClusterRecreatedAt = metav1.NewTime(controllertest.Noon.Add(time.Hour))
 		}, false},
 		"not readable": {func(c *clusterScope) { c.cluster, c.kept = &clusterv1.Cluster{}, true }, false},
+		"missing, and awaited": {func(c *clusterScope) {
+			c.object, c.cluster, c.awaited, c.kept = nil, &clusterv1.Cluster{}, true, true
+		}, true},
+		"missing, and awaited, and the release is paused": {func(c *clusterScope) {
+			c.object, c.cluster, c.awaited, c.kept = nil, &clusterv1.Cluster{}, true, true
+			c.child.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

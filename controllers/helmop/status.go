@@ -51,8 +51,9 @@ func (s *helmOpScope) statusPass(now time.Time) *helmopstatus.Pass {
 	pass.Clusters = make([]helmopstatus.Cluster, 0, len(s.clusters))
 	for _, c := range s.clusters {
 		pass.Clusters = append(pass.Clusters, helmopstatus.Cluster{
-			Name: c.name, Cluster: c.cluster, Child: c.child, Selected: c.selected, OtherShard: c.otherShard,
-			Err: c.err, PinErr: c.pinErr, Blocked: c.blocked, Limits: c.limits, Step: c.step,
+			Name: c.name, Cluster: c.cluster, Child: c.child, Selected: c.selected, Awaited: c.awaited,
+			OtherShard: c.otherShard,
+			Err:        c.err, PinErr: c.pinErr, Blocked: c.blocked, Limits: c.limits, Step: c.step,
 		})
 	}
 	return pass

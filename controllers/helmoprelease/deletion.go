@@ -62,8 +62,15 @@ func (s *releaseScope) isClusterDeleting() bool {
 
 // removeWithCluster removes the finalizer if the Cluster does not exist or is under deletion. It does not call the
 // workload cluster. If the release must be uninstalled before the Cluster is deleted, the pass continues with the next
-// step.
+// step. A moved release whose HelmOp still exists waits for its Cluster: HelmOp would create the HelmOpRelease again,
+// without the UID of the former management cluster. No event reports the deletion of the HelmOp, so the check is
+// repeated.
 func (r *Reconciler) removeWithCluster(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+	if p.helmOp != nil && p.helmOp.DeletionTimestamp.IsZero() {
+		if awaits, err := r.awaitCluster(ctx, p); awaits || err != nil {
+			return after(requeue.OutdatedRetry), err
+		}
+	}
 	release := p.release
 	if !p.isClusterDeleting() || r.isUninstalledBefore(p.releaseScope) {
 		return nil, nil

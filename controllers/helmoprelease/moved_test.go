@@ -4,6 +4,7 @@
 package helmoprelease
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -94,5 +95,78 @@ func TestMissingObjectIsRestoredAfterDeletionIsSeen(t *testing.T) {
 	b.pass()
 	if b.posts != 1 {
 		t.Errorf("created again %d times", b.posts)
+	}
+}
+
+// TestMovedReleaseWaitsForCluster checks what happens to a release while its Cluster does not exist. If it comes from
+// another management cluster, it waits, also under deletion: clusterctl move may create the Cluster later. The wait
+// ends with the HelmOp, or with the annotation orphan. It ends without a request to the workload cluster.
+func TestMovedReleaseWaitsForCluster(t *testing.T) {
+	t.Parallel()
+	const own = "system"
+	now := metav1.Now()
+	orphan := func(b *controllertest.ReleaseBench) { b.Release.Annotations[addonsv1.OrphanAnnotation] = "true" }
+	for name, tc := range map[string]struct {
+		managers string
+		change   func(b *controllertest.ReleaseBench)
+		waits    bool
+	}{
+		"moved": {managers: "former", waits: true},
+		"moved, with the deletion policy Orphan": {managers: "former", waits: true,
+			change: func(b *controllertest.ReleaseBench) { b.HelmOp.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }},
+		"moved back before the end of the takeover": {managers: "former," + own, waits: true},
+		"moved, and the takeover has begun":         {managers: own + ",former"},
+		"moved, and the Cluster was deleted": {managers: "former",
+			change: func(b *controllertest.ReleaseBench) { b.Release.Status.ClusterUID = "uid" }},
+		"moved, but not wanted": {managers: "former", change: orphan},
+		"not moved":             {managers: own},
+	} {
+		for _, isDeleting := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, deleting: %t", name, isDeleting), func(t *testing.T) {
+				t.Parallel()
+				b := deletedAfterMove(t, addonsv1.DeletionPolicyUninstall)
+				b.Release.Annotations[addonsv1.ManagementClusterAnnotation] = tc.managers
+				if tc.change != nil {
+					tc.change(b)
+				}
+				r := deletingReconciler(b)
+				pass := func(helmOp *addonsv1.HelmOp) {
+					t.Helper()
+					reconcile := r.reconcileDelete
+					if !isDeleting {
+						b.Release.DeletionTimestamp, reconcile = nil, r.reconcileNormal
+					}
+					if _, err := reconcile(t.Context(), &releaseScope{release: b.Release, before: b.Release.DeepCopy(),
+						helmOp: helmOp}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				pass(b.HelmOp)
+				command := "kubectl -n platform annotate " + addonsv1.HelmOpReleaseResource + " child " +
+					addonsv1.OrphanAnnotation + "=true"
+				ready := conditions.Get(b.Release, addonsv1.ReadyCondition)
+				if says := ready != nil && ready.Reason == addonsv1.ClusterNotFoundReason &&
+					strings.Contains(ready.Message, command); says != tc.waits {
+					t.Errorf("Ready is %+v", ready)
+				}
+				if isKept := len(b.Release.Finalizers) > 0; isKept != (tc.waits || !isDeleting) {
+					t.Fatalf("the HelmOpRelease stays: %t", isKept)
+				}
+				if !tc.waits || !isDeleting {
+					return
+				}
+				for end, helmOp := range map[string]*addonsv1.HelmOp{"without the HelmOp": nil,
+					"with the HelmOp under deletion": {ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}} {
+					if pass(helmOp); len(b.Release.Finalizers) > 0 {
+						t.Errorf("%s, the HelmOpRelease stays", end)
+					}
+					b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
+				}
+				orphan(b)
+				if pass(b.HelmOp); len(b.Release.Finalizers) > 0 {
+					t.Error("with the annotation orphan, the HelmOpRelease stays")
+				}
+			})
+		}
 	}
 }

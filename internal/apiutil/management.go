@@ -6,10 +6,12 @@ package apiutil
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
@@ -37,4 +39,18 @@ func SystemNamespace(ctx context.Context, reader client.Reader) (*metav1.Partial
 		return nil, fmt.Errorf("reading the UID of the management cluster: %s", err.Error())
 	}
 	return system, nil
+}
+
+// AwaitsCluster reports whether a release whose Cluster does not exist waits for the Cluster. The release comes from
+// another management cluster, and HelmOp has not found its Cluster in this management cluster yet: clusterctl move or a
+// restore may create the Cluster later. The annotation orphan ends the wait. The result is false if the takeover of the
+// release has begun, because the Cluster existed then.
+func AwaitsCluster(ctx context.Context, reader client.Reader, release *addonsv1.HelmOpRelease) (bool, error) {
+	manager, _, _ := strings.Cut(release.Annotations[addonsv1.ManagementClusterAnnotation], ",")
+	manager = strings.TrimSpace(manager)
+	if manager == "" || release.Status.ClusterUID != "" || release.Annotations[addonsv1.OrphanAnnotation] == "true" {
+		return false, nil
+	}
+	system, err := SystemNamespace(ctx, reader)
+	return err == nil && manager != string(system.UID), err
 }

@@ -154,12 +154,18 @@ func pinnedClusters(n int32) string {
 }
 
 // waitingClusters returns the reasons why Clusters cannot be updated. The text is for the end of a message.
-func waitingClusters(c *addonsv1.ClusterCounts) string {
+func waitingClusters(s *summary) string {
 	message := ""
-	if n := c.Waiting; n > 0 {
+	if n := s.counts.Waiting - s.awaited; n > 0 {
 		message += fmt.Sprintf("; %s no initialized control plane", plural.Count(n, "Cluster has", "Clusters have"))
 	}
-	if n := c.Unreachable; n > 0 {
+	if n := s.awaited; n > 0 {
+		message += fmt.Sprintf("; %s not exist yet: move or restore %s, or do what the condition Ready of %s says",
+			plural.Count(n, "Cluster of a moved or restored HelmOpRelease does",
+				"Clusters of moved or restored HelmOpReleases do"),
+			plural.Word(n, "it", "them"), plural.Word(n, "the HelmOpRelease", "the HelmOpReleases"))
+	}
+	if n := s.counts.Unreachable; n > 0 {
 		message += fmt.Sprintf("; %s unreachable", plural.Count(n, "Cluster is", "Clusters are"))
 	}
 	return message
@@ -230,7 +236,7 @@ func readyCondition(p *Pass, s summary) metav1.Condition {
 				plural.Count(s.otherShard, "release is in a Cluster", "releases are in Clusters"), s.whyOtherShard))
 	case c.Waiting+c.Unreachable > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused+c.Pinned == c.Selected:
 		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
-			"%s up to date%s", ofClusters(c.UpToDate, c.Selected), waitingClusters(&c)))
+			"%s up to date%s", ofClusters(c.UpToDate, c.Selected), waitingClusters(&s)))
 	case c.Blocked > 0:
 		reason, message := blockedCondition(p, s)
 		return no(reason, message+silentReleases(s.silent))

@@ -344,6 +344,12 @@ func TestWaitingForClustersMessage(t *testing.T) {
 			fleetCluster("a", unreachable), fleetCluster("b", unreachable)},
 		"1 of 3 Clusters is up to date; 1 Cluster has no initialized control plane; 1 Cluster is unreachable": {
 			fleetCluster("a"), fleetCluster("b", waiting), fleetCluster("c", unreachable)},
+		"1 of 3 Clusters is up to date; 1 Cluster has no initialized control plane; 1 Cluster of a moved or restored " +
+			"HelmOpRelease does not exist yet: move or restore it, or do what the condition Ready of the HelmOpRelease says": {
+			fleetCluster("a"), fleetCluster("b", waiting), fleetCluster("c", awaited)},
+		"0 of 2 Clusters are up to date; 2 Clusters of moved or restored HelmOpReleases do not exist yet: move or " +
+			"restore them, or do what the condition Ready of the HelmOpReleases says": {
+			fleetCluster("a", awaited), fleetCluster("b", awaited)},
 		"spec.clusterSelector selects no Cluster: check the labels of the Clusters": {},
 	} {
 		s := scopeOf(clusters...)

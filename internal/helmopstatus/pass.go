@@ -81,6 +81,10 @@ type Cluster struct {
 	// Selected is true if the HelmOp selects the Cluster.
 	Selected bool
 
+	// Awaited is true if the Cluster does not exist, and its release waits for it after a move or a restore. Selected is
+	// then true, and Cluster is empty.
+	Awaited bool
+
 	// OtherShard is the message for a Cluster of another shard; empty if the Cluster and the HelmOp have the same
 	// shard.
 	OtherShard string

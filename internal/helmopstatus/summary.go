@@ -54,6 +54,8 @@ type summary struct {
 	ending int32
 	// whyEnding is the reason why the first of these deletions waits.
 	whyEnding string
+	// awaited is the number of Clusters that do not exist yet. They count as waiting.
+	awaited int32
 	// silent is the number of releases of selected Clusters that have not reported anything for longer than silence.
 	silent int32
 }
@@ -114,6 +116,9 @@ func summarize(p *Pass) summary {
 			s.counts.Paused++
 		case phaseWaiting:
 			s.counts.Waiting++
+			if c.Awaited {
+				s.awaited++
+			}
 		case phaseFailed:
 			s.counts.Failed++
 		case phaseUnreachable:

@@ -47,6 +47,7 @@ var (
 		c.Cluster.Status.Initialization = clusterv1.ClusterInitializationStatus{}
 		c.Child = nil
 	}
+	awaited     = func(c *Cluster) { c.Cluster, c.Awaited = &clusterv1.Cluster{}, true }
 	paused      = func(c *Cluster) { c.Cluster.Spec.Paused = ptr.To(true) }
 	unselected  = func(c *Cluster) { c.Selected = false }
 	gone        = func(c *Cluster) { c.Selected, c.Cluster = false, nil }

@@ -123,11 +123,13 @@ func (m *move) install(s *scenario) {
 	for _, helmOp := range all {
 		s.create(helmOp)
 	}
-	m.workloads = s.clusters(
-		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"},
-			Labels: map[string]string{tierLabel: "canary", greetsLabel: "one"}},
-		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"},
-			Labels: map[string]string{greetsLabel: "one"}})
+	// clusterctl creates a Cluster of a ClusterClass in any order with its HelmOpReleases.
+	s.must(s.env.Management.CreateClass(s.Context(), testbed.ClassOptions{Namespace: s.namespace, Name: "class"}))
+	_, err := s.env.Management.CreateClassCluster(s.Context(), "class", testbed.ClusterOptions{Namespace: s.namespace,
+		Name: "two", PodCIDRs: []string{"10.2.0.0/16"}, Labels: map[string]string{greetsLabel: "one"}})
+	s.must(err)
+	m.workloads = append(s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"},
+		Labels: map[string]string{tierLabel: "canary", greetsLabel: "one"}}), s.workload("two"))
 	for _, helmOp := range all {
 		s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
 	}
