@@ -129,7 +129,7 @@ func TestMovedReleaseWaitsForCluster(t *testing.T) {
 				if tc.change != nil {
 					tc.change(b)
 				}
-				r := deletingReconciler(b)
+				r := disconnectedReconciler(b)
 				pass := func(helmOp *addonsv1.HelmOp) {
 					t.Helper()
 					reconcile := r.reconcileDelete

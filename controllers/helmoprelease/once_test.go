@@ -5,7 +5,9 @@ package helmoprelease
 
 import (
 	"testing"
+	"time"
 
+	"github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -44,14 +46,17 @@ func wantInstalledOnce(t *testing.T, release *addonsv1.HelmOpRelease) {
 }
 
 // TestInstalledOnceIsLeftAlone makes passes over a release that was installed once. They must use neither a connection
-// nor the engine, even after a change of the spec or after a move, which loses the status.
+// nor the engine, even after a change of the spec or the loss of the status.
 func TestInstalledOnceIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*addonsv1.HelmOpRelease){
 		"as before":     func(*addonsv1.HelmOpRelease) {},
-		"after a move":  func(r *addonsv1.HelmOpRelease) { r.Status = addonsv1.HelmOpReleaseStatus{} },
+		"status lost":   func(r *addonsv1.HelmOpRelease) { r.Status = addonsv1.HelmOpReleaseStatus{} },
 		"other values":  func(r *addonsv1.HelmOpRelease) { r.Spec.ValuesDigest, r.Generation = "x", 4 },
 		"it had failed": func(r *addonsv1.HelmOpRelease) { r.Status = triedFor("it").Status },
+		"taken over": func(r *addonsv1.HelmOpRelease) {
+			r.Annotations[addonsv1.ManagementClusterAnnotation] = "system"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +69,8 @@ func TestInstalledOnceIsLeftAlone(t *testing.T) {
 			release := onceOf(true)
 			release.OwnerReferences = b.Release.OwnerReferences
 			change(release)
-			r := &Reconciler{watcher: forgettingWatcher{forgetting: &forgetting{}}}
+			r := managerIn(t, "system", nil)
+			r.watcher = forgettingWatcher{forgetting: &forgetting{}}
 			result, err := r.reconcileNormal(t.Context(), &releaseScope{release: release, helmOp: b.HelmOp,
 				cluster: b.Cluster, object: &unstructured.Unstructured{Object: object}})
 			if err != nil || !result.IsZero() {
@@ -72,6 +78,34 @@ func TestInstalledOnceIsLeftAlone(t *testing.T) {
 			}
 			wantInstalledOnce(t, release)
 		})
+	}
+}
+
+// TestInstalledOnceIsTakenOver moves a release that was installed once to another management cluster. The manager there
+// must take over the records, and use the engine for nothing else. Otherwise the deletion of the HelmOp in the old
+// management cluster would uninstall the release.
+func TestInstalledOnceIsTakenOver(t *testing.T) {
+	t.Parallel()
+	b := newMovedBench(t)
+	b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+	b.Release.Spec.ReconcileStrategy = addonsv1.ReconcileStrategyInstallOnce
+	b.Release.Annotations[addonsv1.InstalledOnceAnnotation] = "true"
+	r, engine := disconnectedReconciler(b), newMovedRecords(b.Release, "former")
+	r.engine, r.clusters = engine, linkMadeMeanwhile{}
+	for _, tc := range []struct {
+		age        time.Duration
+		annotation string
+	}{{0, "system,former"}, {takeoverPeriod, "system"}} {
+		memory := r.memoryOf(b.Release)
+		memory.TakenOver = memory.TakenOver.Add(-tc.age)
+		gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
+			_, err := r.reconcileNormal(t.Context(), &releaseScope{release: b.Release, before: b.Release.DeepCopy(),
+				cluster: b.Cluster, helmOp: b.HelmOp})
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			g.Expect(engine.managedBy()).To(gomega.Equal([]string{"system"}))
+			g.Expect(b.Release.Annotations).To(gomega.HaveKeyWithValue(addonsv1.ManagementClusterAnnotation, tc.annotation))
+		}).Should(gomega.Succeed())
+		wantInstalledOnce(t, b.Release)
 	}
 }
 

@@ -160,6 +160,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 		r.observeRecords,
 		r.checkSameCluster,
 		r.takeOverAfterMove,
+		r.leaveInstalledOnce,
 		r.followObjects,
 		r.assess,
 		r.checkDrift,
@@ -267,16 +268,32 @@ const withoutOwner = "This HelmOpRelease has no owner reference to a HelmOp, for
 
 // checkInstalledOnce ends the pass if the release was installed once and must not be changed any more. An annotation
 // records this, because it survives a restart and clusterctl move. With another strategy, the annotation has no effect.
+// After a move or a restore, the pass continues up to the takeover of Helm's records: otherwise they would belong to the
+// former management cluster for ever, and a deletion there would uninstall the release.
 func (r *Reconciler) checkInstalledOnce(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
-	if releasespec.IsDone(&p.release.Spec, p.release) {
-		r.reportInstalledOnce(p)
-		err := r.checkUpgradeOfDone(ctx, p)
-		return after(p.requeueAfter), err
-	}
 	if !releasespec.IsInstalledOnce(&p.release.Spec) {
 		delete(p.release.Annotations, addonsv1.InstalledOnceAnnotation)
 	}
-	return nil, nil
+	if !releasespec.IsDone(&p.release.Spec, p.release) {
+		return nil, nil
+	}
+	if err := r.nameManagementCluster(ctx, p.release, &p.desired); err != nil {
+		return nil, err
+	}
+	if len(p.desired.FormerManagementClusters) > 0 {
+		return nil, nil
+	}
+	return r.leaveInstalledOnce(ctx, p)
+}
+
+// leaveInstalledOnce ends the pass over a release that was installed once.
+func (r *Reconciler) leaveInstalledOnce(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+	if !releasespec.IsDone(&p.release.Spec, p.release) {
+		return nil, nil
+	}
+	r.reportInstalledOnce(p)
+	err := r.checkUpgradeOfDone(ctx, p)
+	return after(p.requeueAfter), err
 }
 
 // reportInstalledOnce reports that the release is complete. It drops the watches and their results.

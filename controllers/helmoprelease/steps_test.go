@@ -80,6 +80,9 @@ func TestPassWithoutConnection(t *testing.T) {
 			scope := &releaseScope{release: b.Release, helmOp: b.HelmOp, cluster: b.Cluster}
 			report.Unreachable(b.Release, "no answer")
 			r := benchReconciler(b)
+			if err := r.client.Create(t.Context(), controllertest.KubeSystem()); err != nil {
+				t.Fatal(err)
+			}
 			tc.change(b, scope)
 			r.recorder, r.watcher = events.NewFakeRecorder(5), forgettingWatcher{forgetting: &forgetting{}}
 			if _, err := r.reconcileNormal(t.Context(), scope); err != nil {

@@ -47,7 +47,7 @@ func newMovedRecords(release *addonsv1.HelmOpRelease, managementCluster string) 
 }
 
 func (m *movedRecords) Observe(context.Context, model.Target, string, string) (model.Observation, error) {
-	return model.Observation{Records: slices.Clone(m.records)}, nil
+	return model.Observation{Records: slices.Clone(m.records), ReadAt: time.Now()}, nil
 }
 
 func (m *movedRecords) TakeOver(_ context.Context, _ model.Target, desired model.Desired, _ model.Observation) error {
@@ -259,24 +259,32 @@ func TestTakeoverWaitsForOwner(t *testing.T) {
 	}
 }
 
-// deletedAfterMove returns a HelmOpRelease under deletion that comes from another management cluster, and its HelmOp,
-// which still selects the Cluster.
-func deletedAfterMove(t *testing.T, policy addonsv1.DeletionPolicy) *controllertest.ReleaseBench {
+// newMovedBench returns a HelmOpRelease that comes from another management cluster, and its HelmOp, which selects the
+// Cluster.
+func newMovedBench(t *testing.T) *controllertest.ReleaseBench {
 	t.Helper()
 	b := controllertest.NewReleaseBench(t)
 	b.HelmOp.Spec.ClusterNamespaces, b.Cluster.Namespace, b.Release.Spec.ClusterRef.Namespace = nil, "platform", ""
 	for _, revision := range b.Revisions {
 		revision.Spec.HelmOp.ClusterNamespaces = nil
 	}
-	b.HelmOp.Spec.DeletionPolicy, b.Release.Spec.DeletionPolicy = policy, policy
 	b.Release.UID, b.Release.Finalizers = "uid-1", []string{addonsv1.HelmOpReleaseFinalizer}
-	b.Release.DeletionTimestamp = new(metav1.NewTime(controllertest.Noon))
 	b.Release.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: "former"}
 	return b
 }
 
-// deletingReconciler returns a Reconciler for deletedAfterMove, without a connection to the Cluster.
-func deletingReconciler(b *controllertest.ReleaseBench) *Reconciler {
+// deletedAfterMove returns a HelmOpRelease under deletion that comes from another management cluster, and its HelmOp,
+// which still selects the Cluster.
+func deletedAfterMove(t *testing.T, policy addonsv1.DeletionPolicy) *controllertest.ReleaseBench {
+	t.Helper()
+	b := newMovedBench(t)
+	b.HelmOp.Spec.DeletionPolicy, b.Release.Spec.DeletionPolicy = policy, policy
+	b.Release.DeletionTimestamp = new(metav1.NewTime(controllertest.Noon))
+	return b
+}
+
+// disconnectedReconciler returns a Reconciler without a connection to the Cluster.
+func disconnectedReconciler(b *controllertest.ReleaseBench) *Reconciler {
 	b.Helper()
 	r := benchReconciler(b)
 	if err := r.client.Create(b.Context(), controllertest.KubeSystem()); err != nil {
@@ -286,6 +294,7 @@ func deletingReconciler(b *controllertest.ReleaseBench) *Reconciler {
 	r.watcher, r.kubeconfigs = forgettingWatcher{forgetting: &forgetting{}}, controllertest.StoreOf(b.T)
 	r.reads, r.slots = recordreads.New(1, clusterlink.New(clusterlink.Options{})), newActionSlots(1, 0, &async.Waker{})
 	r.clusters = linkMadeMeanwhile{err: errors.New("no connection"), failures: 1}
+	r.now = time.Now
 	return r
 }
 
@@ -299,7 +308,7 @@ func TestKeptReleaseIsTakenOver(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			b := deletedAfterMove(t, policy)
-			r, engine := deletingReconciler(b), newMovedRecords(b.Release, "former")
+			r, engine := disconnectedReconciler(b), newMovedRecords(b.Release, "former")
 			r.engine = engine
 			pass := func() error {
 				_, err := r.reconcileDelete(t.Context(), &releaseScope{release: b.Release, before: b.Release.DeepCopy(),
@@ -359,7 +368,7 @@ func TestPolicyOrphanAfterMove(t *testing.T) {
 			t.Parallel()
 			b := deletedAfterMove(t, addonsv1.DeletionPolicyOrphan)
 			tc.change(b)
-			r := deletingReconciler(b)
+			r := disconnectedReconciler(b)
 			scope := &releaseScope{release: b.Release, before: b.Release.DeepCopy(), cluster: b.Cluster, helmOp: b.HelmOp}
 			if _, err := r.reconcileDelete(t.Context(), scope); err != nil {
 				t.Fatal(err)

@@ -75,7 +75,7 @@ func newUninstallBench(t *testing.T) *uninstallBench {
 	b.Release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1}
 	b.Release.Status.State = string(model.StateInSync)
 	releasestatus.Reachable(b.Release)
-	b.r = deletingReconciler(b.ReleaseBench)
+	b.r = disconnectedReconciler(b.ReleaseBench)
 	b.links = clusterlink.New(clusterlink.Options{})
 	b.r.now, b.r.clusters, b.r.reads = time.Now, b.links, recordreads.New(1, b.links)
 	desired, _ := releasespec.DesiredOf(b.Release)

@@ -356,6 +356,9 @@ func TestCheckUpgradeOfDone(t *testing.T) {
 	b.HelmOp.Spec.ClusterNamespaces = nil
 	clusters := &countedClusters{err: clusterlink.ErrNotTried}
 	b.build()
+	if err := b.r.client.Create(t.Context(), controllertest.KubeSystem()); err != nil {
+		t.Fatal(err)
+	}
 	b.r.clusters, b.r.kubeconfigs, b.r.watcher = clusters, b.r.client, forgettingWatcher{forgetting: &forgetting{}}
 	pass := func(what, reason, message string, tries int) *releasePass {
 		t.Helper()
