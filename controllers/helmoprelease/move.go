@@ -91,6 +91,19 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 	return nil, nil
 }
 
+// installAfterMove removes the mark of a release in the management cluster that was installed once, but only in the
+// former management cluster. The release is then installed in this management cluster, too.
+func (r *Reconciler) installAfterMove(_ context.Context, p *releasePass) (*ctrl.Result, error) {
+	if apiutil.ClusterKey(p.release) != clusterlink.Management {
+		return nil, nil
+	}
+	switch p.observation.State(p.desired) {
+	case model.StateAbsent, model.StateUninstalled, model.StateForeign:
+		delete(p.release.Annotations, addonsv1.InstalledOnceAnnotation)
+	}
+	return nil, nil
+}
+
 // settleClusterMove sets the condition ClusterBeingMoved of the release. A release in another namespace has no hold and
 // no condition of its Cluster, so nothing is ignored. Another manager serves the Cluster of another shard.
 func (s *releaseScope) settleClusterMove() {

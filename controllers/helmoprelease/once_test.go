@@ -4,6 +4,7 @@
 package helmoprelease
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -11,11 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -106,6 +109,58 @@ func TestInstalledOnceIsTakenOver(t *testing.T) {
 			g.Expect(b.Release.Annotations).To(gomega.HaveKeyWithValue(addonsv1.ManagementClusterAnnotation, tc.annotation))
 		}).Should(gomega.Succeed())
 		wantInstalledOnce(t, b.Release)
+	}
+}
+
+// TestInstallOnceAfterMove moves a release in the management cluster that was installed once. The other management
+// cluster does not have the release, so the pass must reach the installation there. If it has the release, or if the
+// release is in a workload cluster, the release stays as it is.
+func TestInstallOnceAfterMove(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		kind      addonsv1.ClusterKind
+		installed bool
+		owner     string
+		want      bool
+	}{
+		"not installed":                        {kind: addonsv1.ClusterKindManagementCluster, want: true},
+		"of another owner":                     {addonsv1.ClusterKindManagementCluster, true, "other", true},
+		"moved back":                           {addonsv1.ClusterKindManagementCluster, true, "", false},
+		"in a workload cluster, not installed": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release := onceOf(true)
+			release.Spec.ClusterRef.Kind = tc.kind
+			release.Annotations[addonsv1.ManagementClusterAnnotation] = "former"
+			engine := newMovedRecords(release, "system")
+			if tc.owner != "" {
+				engine.records[0].Owner, engine.records[1].Owner = tc.owner, tc.owner
+			}
+			if !tc.installed {
+				engine.records = nil
+			}
+			r := managerIn(t, "system", engine)
+			r.watcher = forgettingWatcher{forgetting: &forgetting{}}
+			isReached := false
+			for range 2 {
+				p := &releasePass{releaseScope: &releaseScope{release: release}}
+				if _, err := run(t.Context(), p, r.checkInstalledOnce, r.readSpec,
+					func(ctx context.Context, p *releasePass) (_ *ctrl.Result, err error) {
+						p.observation, err = engine.Observe(ctx, p.target, "", "")
+						return nil, err
+					}, r.takeOverAfterMove, r.installAfterMove, r.leaveInstalledOnce,
+					func(context.Context, *releasePass) (*ctrl.Result, error) {
+						isReached = true
+						return nil, nil
+					}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if isReached != tc.want || releasespec.IsDone(&release.Spec, release) == tc.want {
+				t.Errorf("reached the installation: %t, annotations %v", isReached, release.Annotations)
+			}
+		})
 	}
 }
 

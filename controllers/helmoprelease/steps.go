@@ -160,6 +160,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 		r.observeRecords,
 		r.checkSameCluster,
 		r.takeOverAfterMove,
+		r.installAfterMove,
 		r.leaveInstalledOnce,
 		r.followObjects,
 		r.assess,
