@@ -21,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clustermove"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
@@ -48,6 +49,7 @@ func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv
 const takeoverPeriod = 15 * time.Second
 
 // takeOverAfterMove takes over Helm's records of a release that was moved or restored from another management cluster.
+// While an action of the former manager may still run, the takeover waits, at the latest until the action had to end.
 // A pass after takeoverPeriod repeats this, and removes the UIDs of the former management clusters from the annotation.
 //
 // Before the first record can name this management cluster, a pass of its own writes this UID in front of the former
@@ -64,6 +66,9 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 		metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, all)
 		p.leavesStatus = true
 		return after(time.Millisecond), nil
+	}
+	if end := r.awaitFormerManager(p); end != nil {
+		return end, nil
 	}
 	memory, readAt := r.memoryOf(p.release), p.observation.ReadAt
 	if p.observation.NamesFormer(p.desired) {
@@ -89,6 +94,22 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 	memory.TakenOver = time.Time{}
 	metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, own)
 	return nil, nil
+}
+
+// awaitFormerManager ends the pass while an action of the former manager may still run on the newest record. A takeover
+// would prevent the action from recording its outcome, and HelmOp would then repeat the action with its hooks.
+func (r *Reconciler) awaitFormerManager(p *releasePass) *ctrl.Result {
+	if newest, _ := p.observation.Newest(); !model.IsFormerRecord(newest, p.desired) {
+		return nil
+	}
+	decision := decide.Next(p.observation, p.desired, p.policy, p.past(), r.now())
+	if decision.Reason != decide.ReasonPendingOtherOwner {
+		return nil
+	}
+	r.memoryOf(p.release).Records.Outdate() // The next pass must read the records again.
+	p.release.Status.State, p.release.Status.NextTryAt = string(decision.State), metav1.NewTime(decision.NextTryAt)
+	reportWaiting(p, decision)
+	return after(decision.RequeueAfter)
 }
 
 // installAfterMove removes the mark of a release in the management cluster that was installed once, but only in the

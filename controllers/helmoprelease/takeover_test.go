@@ -6,6 +6,7 @@ package helmoprelease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
@@ -122,7 +124,7 @@ func managerIn(t *testing.T, uid string, engine Engine) *Reconciler {
 	t.Helper()
 	system := controllertest.KubeSystem()
 	system.UID = types.UID(uid)
-	return &Reconciler{client: controllertest.StoreOf(t, system), engine: engine}
+	return &Reconciler{client: controllertest.StoreOf(t, system), engine: engine, now: time.Now}
 }
 
 // takeoverPass makes the steps of a pass up to the takeover, with records that are read at a time. end is not nil if
@@ -181,6 +183,54 @@ func TestTakeoverFindsLateRecords(t *testing.T) {
 	}
 }
 
+// runningAction is how long the action of the former manager in TestTakeoverAwaitsAction may still run.
+const runningAction = time.Minute
+
+// TestTakeoverAwaitsAction checks that an action of the former manager that outlives the move can record its outcome:
+// the takeover waits for the end of the action. If the former manager has stopped, and the record never changes, the
+// takeover comes when the action had to end.
+func TestTakeoverAwaitsAction(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"pending-install", "pending-upgrade", "pending-rollback", "uninstalling"} {
+		for _, ends := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, ends: %t", status, ends), func(t *testing.T) {
+				t.Parallel()
+				release := controllertest.UpToDateRelease("r")
+				release.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: "two,one"}
+				engine, r, now := newMovedRecords(release, "one"), managerIn(t, "two", nil), controllertest.Noon
+				running := &engine.records[0]
+				running.Status, running.ChangedAt, running.Deadline = status, now, now.Add(runningAction)
+				running.Uninstalling = status == "uninstalling"
+				r.engine, r.now = engine, func() time.Time { return now }
+				for range 2 {
+					p, end := takeoverPass(t, r, release, now)
+					release = p.release
+					ready := conditions.Get(release, addonsv1.ReadyCondition)
+					if end == nil || end.RequeueAfter != decide.OtherProcessRetry || ready.Reason != addonsv1.ReleasePendingReason ||
+						!release.Status.NextTryAt.Time.Equal(running.Deadline) {
+						t.Errorf("during the action, the pass ends with %+v, Ready is %+v", end, ready)
+					}
+					if got := engine.managedBy(); !slices.Equal(got, []string{"one"}) ||
+						release.Annotations[addonsv1.ManagementClusterAnnotation] != "two,one" {
+						t.Fatalf("during the action, the records name %v, annotations %v", got, release.Annotations)
+					}
+				}
+				if ends {
+					running.Status, running.Uninstalling, running.Deadline = model.StatusDeployed, false, time.Time{}
+				} else {
+					now = now.Add(runningAction)
+				}
+				if _, end := takeoverPass(t, r, release, now); end != nil {
+					t.Errorf("after the action, the pass ends with %+v", end)
+				}
+				if got := engine.managedBy(); !slices.Equal(got, []string{"two"}) {
+					t.Errorf("after the action, the records name %v", got)
+				}
+			})
+		}
+	}
+}
+
 // TestTakeoverOutdatesRecords checks that no later pass uses the records that were read before a takeover, because they
 // have the former labels. This includes the pass that follows when the chart is there or a slot is free.
 func TestTakeoverOutdatesRecords(t *testing.T) {
@@ -191,7 +241,7 @@ func TestTakeoverOutdatesRecords(t *testing.T) {
 		release := controllertest.UpToDateRelease("r")
 		release.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: "two,one"}
 		engine := newMovedRecords(release, cluster)
-		r := &Reconciler{client: controllertest.StoreOf(t, system), engine: engine}
+		r := &Reconciler{client: controllertest.StoreOf(t, system), engine: engine, now: time.Now}
 		p := &releasePass{releaseScope: &releaseScope{release: release}}
 		if _, err := r.readSpec(t.Context(), p); err != nil {
 			t.Fatal(err)
@@ -223,7 +273,7 @@ func TestTakeoverWaitsForOwner(t *testing.T) {
 	release, owners := b.Release, b.Release.OwnerReferences
 	release.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: "former"}
 	engine := newMovedRecords(release, "former")
-	r := &Reconciler{client: controllertest.StoreOf(t, controllertest.KubeSystem()), engine: engine}
+	r := &Reconciler{client: controllertest.StoreOf(t, controllertest.KubeSystem()), engine: engine, now: time.Now}
 	pass := func() *releasePass {
 		t.Helper()
 		observe := func(ctx context.Context, p *releasePass) (_ *ctrl.Result, err error) {
@@ -334,6 +384,37 @@ func TestKeptReleaseIsTakenOver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKeptReleaseAwaitsAction checks that a HelmOpRelease under deletion waits for an action of the former manager, and
+// no longer than the action may run.
+func TestKeptReleaseAwaitsAction(t *testing.T) {
+	t.Parallel()
+	b := deletedAfterMove(t, addonsv1.DeletionPolicyUninstall)
+	r, engine, now := disconnectedReconciler(b), newMovedRecords(b.Release, "former"), controllertest.Noon
+	r.engine, r.clusters, r.now = engine, linkMadeMeanwhile{}, func() time.Time { return now }
+	running := &engine.records[0]
+	running.Status, running.ChangedAt, running.Deadline = "pending-upgrade", now, now.Add(runningAction)
+	g := gomega.NewWithT(t)
+	pass := func(g gomega.Gomega) time.Duration {
+		result, err := r.reconcileDelete(t.Context(), &releaseScope{release: b.Release, before: b.Release.DeepCopy(),
+			cluster: b.Cluster, helmOp: b.HelmOp})
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		return result.RequeueAfter
+	}
+	g.Eventually(func(g gomega.Gomega) {
+		g.Expect(pass(g)).To(gomega.Equal(decide.OtherProcessRetry))
+		g.Expect(conditions.GetReason(b.Release, addonsv1.ReadyCondition)).To(gomega.Equal(addonsv1.ReleasePendingReason))
+	}).Should(gomega.Succeed())
+	g.Expect(b.Release.Finalizers).NotTo(gomega.BeEmpty())
+	g.Expect(engine.managedBy()).To(gomega.Equal([]string{"former"}))
+
+	now = now.Add(runningAction)
+	g.Eventually(func(g gomega.Gomega) {
+		pass(g)
+		g.Expect(b.Release.Finalizers).To(gomega.BeEmpty())
+	}).Should(gomega.Succeed())
+	g.Expect(engine.managedBy()).To(gomega.Equal([]string{"system"}))
 }
 
 // TestPolicyOrphanAfterMove deletes HelmOpReleases with deletionPolicy Orphan that come from another management
