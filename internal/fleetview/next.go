@@ -68,7 +68,8 @@ type Summary struct {
 	// Unhealthy is true if a user has to act, or a Cluster is unhealthy.
 	Unhealthy bool                    `json:"unhealthy"`
 	Clusters  *addonsv1.ClusterCounts `json:"clusters,omitempty"`
-	Rollout   *addonsv1.RolloutStatus `json:"rollout,omitempty"`
+	// Rollout is the rollout. It is empty if the HelmOp is being deleted: the status still has the rollout from before.
+	Rollout *addonsv1.RolloutStatus `json:"rollout,omitempty"`
 	// RolloutPaused is spec.rollout.paused.
 	RolloutPaused bool `json:"rolloutPaused,omitempty"`
 	// Next is what a user can do next.
@@ -96,6 +97,9 @@ func SummaryOf(helmOp *addonsv1.HelmOp, p Program) Summary {
 		Clusters: helmOp.Status.Clusters, Rollout: helmOp.Status.Rollout,
 		RolloutPaused: helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused,
 		Next:          NextForHelmOp(helmOp, p),
+	}
+	if !helmOp.DeletionTimestamp.IsZero() {
+		s.Rollout = nil
 	}
 	ready := conditions.Get(helmOp, addonsv1.ReadyCondition)
 	if ready != nil {
@@ -225,7 +229,8 @@ func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
 	on := func(command string, flags ...string) string { return p.Command(helmOp, command, flags...) }
 	var steps []Step
 	add := func(why, command string) { steps = append(steps, Step{Why: why, Command: command}) }
-	if d := helmOp.Status.Deletions; d != nil && d.Waiting > 0 {
+	isDeleting := !helmOp.DeletionTimestamp.IsZero()
+	if d := helmOp.Status.Deletions; d != nil && d.Waiting > 0 && !isDeleting {
 		add(fmt.Sprintf("Correct the selector or the labels of the Clusters, or confirm the deletion of %s",
 			plural.Count(d.Waiting, "release", "releases")), on("confirm"))
 	}
@@ -242,6 +247,11 @@ func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
 			"the annotation",
 			p.removeAnnotation(addonsv1.HelmOpResource, helmOp, clusterctlv1.DeleteForMoveAnnotation))
 	}
+	if isDeleting {
+		// The rollout and the failures in the status are from before the deletion.
+		add("Wait until the releases are uninstalled. To see what each release waits for", on("status", "--watch"))
+		return steps
+	}
 	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil &&
 		resolved.Status == metav1.ConditionFalse {
 		add("Correct what the condition Resolved names, then check the registry at once", on("reconcile"))
@@ -253,7 +263,7 @@ func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
 		add(fmt.Sprintf("See why the release in Cluster %s failed", failures[0].Cluster),
 			on("describe", "--cluster", Quoted(failures[0].Cluster)))
 		if failures[0].Reason == addonsv1.ConfirmationRequiredReason {
-			add("Correct the artifact, undo the change of the HelmOp, or confirm the deletion of objects", on("confirm"))
+			add(confirmObjects, on("confirm"))
 		} else {
 			add("Correct the cause, then retry the failed releases", on("retry"))
 		}
@@ -263,6 +273,9 @@ func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
 	}
 	return steps
 }
+
+// confirmObjects is what a user can do for a release that waits for a confirmation.
+const confirmObjects = "Correct the artifact, undo the change of the HelmOp, or confirm the deletion of objects"
 
 // nextForRollout returns what a user can do for a rollout.
 func nextForRollout(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(string, ...string) string) []Step {
@@ -310,10 +323,8 @@ func NextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, ro
 	var steps []Step
 	add := func(why, command string) { steps = append(steps, Step{Why: why, Command: command}) }
 	switch row.State {
-	case StateStalled:
-		add("Correct what the message names. The retries are spent, so change the spec or retry", retry)
-	case StateFailed:
-		add(nextForFailure(release, row, retry))
+	case StateStalled, StateFailed:
+		add(nextForFailure(release, row, retry, on("confirm")))
 	case StateUnreachable:
 		add("Make the API server of the Cluster answer. HelmOp checks every 10 seconds and then continues by itself", "")
 	case StateDrifted:
@@ -335,12 +346,16 @@ func NextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, ro
 }
 
 // nextForFailure returns what a user can do for a failed release. Some waits do not end with a retry.
-func nextForFailure(release *addonsv1.HelmOpRelease, row *Row, retry string) (why, command string) {
+func nextForFailure(release *addonsv1.HelmOpRelease, row *Row, retry, confirm string) (why, command string) {
 	again := ""
 	if at := release.Status.NextTryAt; !at.IsZero() {
 		again = " at " + at.UTC().Format(time.RFC3339)
 	}
 	switch {
+	case row.Reason == addonsv1.ConfirmationRequiredReason:
+		return confirmObjects, confirm
+	case row.State == StateStalled:
+		return "Correct what the message names. The retries are spent, so change the spec or retry", retry
 	case row.Reason == addonsv1.ReleasePendingReason:
 		return fmt.Sprintf("Wait: HelmOp continues when the other action ends, or%s at the latest. If no action is running "+
 			"any more, end it with helm rollback or helm uninstall in the Cluster", cmp.Or(again, " after its timeout")), ""

@@ -4,6 +4,7 @@
 package fleetview
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,16 @@ func TestNext(t *testing.T) {
 			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "management cluster",
 				Reason: addonsv1.ConfirmationRequiredReason}}
 		}, []string{"x describe h -n ns --cluster 'management cluster'", "x confirm h -n ns"}},
+		"being deleted in a rollout": {func(h *addonsv1.HelmOp) {
+			fleettest.Awaiting(h)
+			fleettest.Deleting(h)
+			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 2}
+			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "one"}}
+		}, []string{"x status h -n ns --watch"}},
+		"being deleted, and paused": {func(h *addonsv1.HelmOp) {
+			fleettest.Deleting(h)
+			h.Spec.Paused = true
+		}, []string{"x resume h -n ns", "x status h -n ns --watch"}},
 		"held, and failed in the management cluster": {func(h *addonsv1.HelmOp) {
 			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 2}
 			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "management cluster"}}
@@ -72,31 +83,50 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// TestSummaryOfDeleted checks that the summary of a HelmOp under deletion has no rollout.
+func TestSummaryOfDeleted(t *testing.T) {
+	t.Parallel()
+	summary := SummaryOf(fleettest.Rolling(func(h *addonsv1.HelmOp) {
+		fleettest.Awaiting(h)
+		fleettest.Deleting(h)
+	}), Program{Name: "x"})
+	const want = "h: not Ready (Deleting); wait until the releases are uninstalled. To see what each release waits for: " +
+		"x status h -n ns --watch"
+	if line := summary.Line(noon, false); line != want {
+		t.Errorf("got %q", line)
+	}
+}
+
 // TestNextForFailure checks that a retry is recommended only if it begins at once.
 func TestNextForFailure(t *testing.T) {
 	t.Parallel()
 	at := metav1.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	const retry = "x retry h -n ns --cluster one"
 	for name, tc := range map[string]struct {
-		row   Row
-		at    metav1.Time
-		want  string
-		retry bool
+		row     Row
+		at      metav1.Time
+		want    string
+		command string
 	}{
-		"no more tries": {Row{Reason: addonsv1.ReleaseConflictReason}, metav1.Time{}, ", then retry", true},
+		"no more tries": {Row{Reason: addonsv1.ReleaseConflictReason}, metav1.Time{}, ", then retry", retry},
+		"stalled": {Row{State: StateStalled, Reason: addonsv1.UpgradeFailedReason}, metav1.Time{}, "The retries are spent",
+			retry},
+		"a confirmation": {Row{Reason: addonsv1.ConfirmationRequiredReason}, metav1.Time{}, "confirm the deletion of objects",
+			"x confirm h -n ns"},
 		"a next try": {Row{Reason: addonsv1.UpgradeFailedReason}, at,
-			"HelmOp tries again at 2026-11-28T12:00:00Z, or at once", true},
+			"HelmOp tries again at 2026-11-28T12:00:00Z, or at once", retry},
 		"another action": {Row{Reason: addonsv1.ReleasePendingReason}, at,
-			"when the other action ends, or at 2026-11-28T12:00:00Z at the latest", false},
+			"when the other action ends, or at 2026-11-28T12:00:00Z at the latest", ""},
 		"maintenance": {Row{Reason: addonsv1.UpgradeFailedReason, Message: apiutil.RetryAwaitsMaintenance + ": no"}, at,
-			"when maintenance permits it at 2026-11-28T12:00:00Z", false},
+			"when maintenance permits it at 2026-11-28T12:00:00Z", ""},
 		"maintenance without an end": {Row{Reason: addonsv1.UpgradeFailedReason,
-			Message: apiutil.RetryAwaitsMaintenance + ": no"}, metav1.Time{}, "when maintenance permits it; a retry", false},
+			Message: apiutil.RetryAwaitsMaintenance + ": no"}, metav1.Time{}, "when maintenance permits it; a retry", ""},
 	} {
-		tc.row.State, tc.row.Cluster = StateFailed, "one"
+		tc.row.State, tc.row.Cluster = cmp.Or(tc.row.State, StateFailed), "one"
 		release := &addonsv1.HelmOpRelease{}
 		release.Status.NextTryAt = tc.at
 		steps := NextForRelease(fleettest.Rolling(nil), release, &tc.row, Program{Name: "x"})
-		if len(steps) != 1 || !strings.Contains(steps[0].Why, tc.want) || (steps[0].Command != "") != tc.retry {
+		if len(steps) != 1 || !strings.Contains(steps[0].Why, tc.want) || steps[0].Command != tc.command {
 			t.Errorf("%s: %+v", name, steps)
 		}
 	}

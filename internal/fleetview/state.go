@@ -27,7 +27,7 @@ type State string
 const (
 	// StateStalled means: there are no retries left, and a user has to act.
 	StateStalled State = "Stalled"
-	// StateFailed means: the release failed, is not healthy or cannot be rendered.
+	// StateFailed means: the release failed, is not healthy, cannot be rendered or could not be uninstalled.
 	StateFailed State = "Failed"
 	// StateUnreachable means: the API server of the Cluster does not answer.
 	StateUnreachable State = "Unreachable"
@@ -125,12 +125,12 @@ func StateOf(release *addonsv1.HelmOpRelease, revision int64) (State, *metav1.Co
 	reachable := apiutil.ReachabilityOf(release)
 	isTrue := func(condition string) bool { return conditions.IsTrue(release, condition) }
 	switch {
-	case !release.DeletionTimestamp.IsZero():
-		return StateDeleting, ready
 	case isTrue(addonsv1.PausedCondition):
 		return StatePaused, conditions.Get(release, addonsv1.PausedCondition)
 	case reachable != nil && reachable.Reason == addonsv1.ClusterUnreachableReason:
 		return StateUnreachable, ready
+	case !release.DeletionTimestamp.IsZero() && !hasFailedDeletion(release, ready):
+		return StateDeleting, ready
 	case isTrue(addonsv1.StalledCondition):
 		return StateStalled, ready
 	case ready == nil || ready.Status == metav1.ConditionUnknown || ready.ObservedGeneration < release.Generation:
@@ -153,6 +153,14 @@ func StateOf(release *addonsv1.HelmOpRelease, revision int64) (State, *metav1.Co
 	default:
 		return StateFailed, ready
 	}
+}
+
+// hasFailedDeletion reports whether the condition Ready of a release under deletion says that the deletion needs a
+// user. A failure from before the deletion does not count, and neither does a wait that ends without a user.
+func hasFailedDeletion(release *addonsv1.HelmOpRelease, ready *metav1.Condition) bool {
+	return ready != nil && ready.Status == metav1.ConditionFalse && ready.ObservedGeneration >= release.Generation &&
+		!apiutil.ProgressReasons[ready.Reason] && !waitingReasons[ready.Reason] &&
+		ready.Reason != addonsv1.ReleasePendingReason
 }
 
 // World holds the objects of the management cluster that the user may read.

@@ -21,6 +21,7 @@ var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
 func TestStateOf(t *testing.T) {
 	t.Parallel()
+	deleted := func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &metav1.Time{Time: noon} }
 	for name, tc := range map[string]struct {
 		conditions []string
 		change     func(*addonsv1.HelmOpRelease)
@@ -55,9 +56,23 @@ func TestStateOf(t *testing.T) {
 			StateOutdated},
 		"no revision": {[]string{"Ready=True/Ready"}, func(r *addonsv1.HelmOpRelease) { r.Spec.Rollout = nil },
 			StateReady},
-		"deleting": {[]string{"Ready=False/UninstallFailed"}, func(r *addonsv1.HelmOpRelease) {
-			r.DeletionTimestamp = &metav1.Time{Time: noon}
+		"deleting":                  {[]string{"Ready=False/Deleting"}, deleted, StateDeleting},
+		"deleting a new":            {nil, deleted, StateDeleting},
+		"deleting, not uninstalled": {[]string{"Ready=False/UninstallFailed"}, deleted, StateFailed},
+		"deleting, refused": {[]string{"Ready=False/UninstallFailed", "Stalled=True/UninstallFailed"}, deleted,
+			StateStalled},
+		"deleting, without its HelmOp": {[]string{"Ready=False/OwnerNotFound"}, deleted, StateFailed},
+		"deleting, to be confirmed":    {[]string{"Ready=False/ConfirmationRequired"}, deleted, StateFailed},
+		"deleting, waits for its next": {[]string{"Ready=False/ReleasePending"}, deleted, StateDeleting},
+		"deleting, of another shard":   {[]string{"Ready=False/OtherShard"}, deleted, StateDeleting},
+		"deleting, paused":             {[]string{"Ready=False/Deleting", "Paused=True/Paused"}, deleted, StatePaused},
+		"deleting, with drift":         {[]string{"Ready=True/Ready", "Drifted=True/DriftDetected"}, deleted, StateDeleting},
+		"deleting, with an old failure": {[]string{"Ready=False/UpgradeFailed"}, func(r *addonsv1.HelmOpRelease) {
+			deleted(r)
+			r.Generation = 3
 		}, StateDeleting},
+		"deleting, unreachable": {[]string{"Ready=False/ClusterUnreachable",
+			"ClusterReachable=False/ClusterUnreachable"}, deleted, StateUnreachable},
 	} {
 		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
 		release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 7}

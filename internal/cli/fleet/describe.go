@@ -197,12 +197,12 @@ func conditionsTable(conditions []metav1.Condition, now time.Time) *kube.Table {
 
 // describeRollout writes the rollout and its waves.
 func describeRollout(p *kube.Page, helmOp *addonsv1.HelmOp, now time.Time) error {
-	r := helmOp.Status.Rollout
+	summary := fleetview.SummaryOf(helmOp, fleetview.Program{})
+	r := summary.Rollout
 	if r == nil {
 		return nil
 	}
 	p.WriteString("\nRollout:\n")
-	summary := fleetview.SummaryOf(helmOp, fleetview.Program{})
 	fmt.Fprintf(p, "  %s\n", upperFirst(summary.Progress(now)))
 	if r.LastGoodRevision > 0 {
 		fmt.Fprintf(p, "  The last known good revision is %d\n", r.LastGoodRevision)

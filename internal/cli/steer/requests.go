@@ -121,9 +121,20 @@ func refusePaused(helmOp *addonsv1.HelmOp) error {
 	return nil
 }
 
+// refuseDeleting returns an error if a HelmOp is being deleted: it has no rollout any more.
+func refuseDeleting(helmOp *addonsv1.HelmOp) error {
+	if !helmOp.DeletionTimestamp.IsZero() {
+		return refuse(helmOp, "it is being deleted, so it has no rollout any more")
+	}
+	return nil
+}
+
 // currentRollout returns the rollout to which a request applies. It returns an error if the rollout of the HelmOp is
-// not known.
+// not known, or if the HelmOp is being deleted.
 func currentRollout(helmOp *addonsv1.HelmOp) (*addonsv1.RolloutStatus, error) {
+	if err := refuseDeleting(helmOp); err != nil {
+		return nil, err
+	}
 	r := helmOp.Status.Rollout
 	switch {
 	case r == nil:
@@ -349,6 +360,9 @@ func isReturned(changed *addonsv1.HelmOp) goal {
 // setRolloutPaused sets spec.rollout.paused.
 func setRolloutPaused(paused bool) request {
 	return func(helmOp *addonsv1.HelmOp) (string, error) {
+		if err := refuseDeleting(helmOp); err != nil {
+			return "", err
+		}
 		if helmOp.Spec.Rollout == nil {
 			return "", refuse(helmOp, "it has no spec.rollout: a change reaches all Clusters at once; to stop everything, "+
 				"use pause")

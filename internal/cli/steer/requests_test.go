@@ -28,6 +28,7 @@ func TestRequests(t *testing.T) {
 		continueKey = addonsv1.RolloutContinueAnnotation
 		abortKey    = addonsv1.RolloutAbortAnnotation
 		approveKey  = addonsv1.RolloutApproveAnnotation
+		deleting    = "it is being deleted"
 	)
 	set := func(key, value string, also func(*addonsv1.HelmOp)) func(*addonsv1.HelmOp) {
 		return func(h *addonsv1.HelmOp) {
@@ -94,6 +95,11 @@ func TestRequests(t *testing.T) {
 			"no digest to approve yet"},
 		"approve a changed one": {approve(7, "abc"), func(h *addonsv1.HelmOp) { h.Generation = 4 }, approveKey, "",
 			"repeat the command"},
+		"promote a deleted one":   {promote("one"), fleettest.Deleting, promoteKey, "", deleting},
+		"continue a deleted one":  {continueRollout(""), fleettest.Deleting, continueKey, "", deleting},
+		"abort a deleted one":     {abortRollout, fleettest.Deleting, abortKey, "", deleting},
+		"approve a deleted one":   {approve(7, "abc"), fleettest.Deleting, approveKey, "", deleting},
+		"pause a deleted rollout": {setRolloutPaused(true), fleettest.Deleting, "", "", deleting},
 		"reconcile a paused one": {reconcileNow("x"), func(h *addonsv1.HelmOp) { h.Spec.Paused = true },
 			addonsv1.ResolveRequestedAtAnnotation, "", "paused"},
 		"confirm": {confirmDeletions("2-a"), func(h *addonsv1.HelmOp) {
@@ -309,6 +315,7 @@ func TestIsRolledOut(t *testing.T) {
 			at(complete, 3, over)(h)
 			h.Spec.Paused = true
 		}, false, "", "it is paused"},
+		"deleted": {fleettest.Deleting, false, "", "it is being deleted"},
 		"not observed": {func(h *addonsv1.HelmOp) {
 			at(complete, 3, over)(h)
 			h.Generation = 4
@@ -377,9 +384,16 @@ func TestRetryAttempt(t *testing.T) {
 	acted.Status.History = []addonsv1.ReleaseAction{{Time: noon}}
 	pending := retriedRelease("not yet", "all", "Ready=False/InstallFailed")
 	pending.Status.LastError = "no space"
+	deleted := func(cluster, handled string, texts ...string) *addonsv1.HelmOpRelease {
+		r := retriedRelease(cluster, handled, texts...)
+		r.DeletionTimestamp, r.Status.LastAttemptedAt = &noon, noon
+		r.Status.History = []addonsv1.ReleaseAction{{Time: noon}}
+		return r
+	}
 	attempt := newRetryAttempt(
-		[]string{"begun", "deleted", "failed", "missing", "not yet", "paused", "ready", "running"},
-		[]*addonsv1.HelmOpRelease{retriedRelease("failed", "former")}, "all")
+		[]string{"begun", "deleted", "failed", "missing", "not yet", "paused", "ready", "running", "uninstalled",
+			"uninstalling", "uninstalls", "uninstalls not"},
+		[]*addonsv1.HelmOpRelease{retriedRelease("failed", "former"), retriedRelease("uninstalled", "")}, "all")
 	attempt.observe([]*addonsv1.HelmOpRelease{retriedRelease("deleted", "")})
 	attempt.observe([]*addonsv1.HelmOpRelease{
 		counted, acted, pending,
@@ -387,10 +401,13 @@ func TestRetryAttempt(t *testing.T) {
 		retriedRelease("ready", "", "Ready=True/Ready"),
 		retriedRelease("paused", "", "Ready=False/InstallFailed", "Paused=True/Paused"),
 		retriedRelease("another", "all", "Ready=False/InstallFailed"),
+		deleted("uninstalling", "former", "Ready=False/UninstallFailed"),
+		deleted("uninstalls", "former", "Ready=False/Deleting"),
+		deleted("uninstalls not", "own/all", "Ready=False/UninstallFailed"),
 	})
 	want := []string{"begun (InstallFailed)", "missing (no release)", "not yet (InstallFailed)", "paused (Paused)",
-		"running (Updating)"}
-	if !slices.Equal(attempt.failed, []string{"failed"}) || !slices.Equal(attempt.waiting, want) {
+		"running (Updating)", "uninstalling (UninstallFailed)", "uninstalls (Deleting)"}
+	if !slices.Equal(attempt.failed, []string{"failed", "uninstalls not"}) || !slices.Equal(attempt.waiting, want) {
 		t.Errorf("got %q, %q", attempt.failed, attempt.waiting)
 	}
 	if attempt.lastError != "not yet: no space" {

@@ -30,8 +30,9 @@ func newRetry(o kube.Options) *cobra.Command {
 addons.cluster.x-k8s.io/retry-requested-at on the HelmOp or, with --cluster, on one HelmOpRelease.
 
 With --wait, the command waits for the releases that are Failed or Stalled when it starts, and fails if one of them
-fails again. If a release fails before Helm acts, for example because the chart cannot be pulled, the command waits
-until --timeout, because the status does not show that HelmOp tried again.`,
+fails again. A release that is being deleted is done when it is uninstalled. If a release fails before Helm acts, for
+example because the chart cannot be pulled, the command waits until --timeout, because the status does not show that
+HelmOp tried again.`,
 		`  # All failed releases of a HelmOp
   kubectl helmop retry calico
 
@@ -202,7 +203,8 @@ type retryAttempt struct {
 func newRetryAttempt(targets []string, before []*addonsv1.HelmOpRelease, ofHelmOp string) *retryAttempt {
 	a := &retryAttempt{targets: targets, ofHelmOp: ofHelmOp, existed: map[string]bool{}, before: map[string]string{}}
 	for _, release := range before {
-		a.before[apiutil.ClusterTitle(release)] = release.Status.LastRetryRequest
+		title := apiutil.ClusterTitle(release)
+		a.before[title], a.existed[title] = release.Status.LastRetryRequest, true
 	}
 	return a
 }
@@ -242,7 +244,7 @@ func (a *retryAttempt) observe(releases []*addonsv1.HelmOpRelease) {
 func (a *retryAttempt) add(title string, release *addonsv1.HelmOpRelease) {
 	state, why := fleetview.StateOf(release, 0)
 	switch state {
-	case fleetview.StateReady, fleetview.StateDrifted, fleetview.StateDeleting:
+	case fleetview.StateReady, fleetview.StateDrifted:
 		return
 	case fleetview.StateFailed, fleetview.StateStalled:
 		if release.Status.LastRetryRequest == attempts.RetryRequestWith(release, a.ofHelmOp) && hasActed(release) {

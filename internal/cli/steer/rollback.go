@@ -113,7 +113,7 @@ func (s *steer) unpin(ctx context.Context, c *kube.Client, name, cluster string)
 	return s.pinWaiter(c, release, name, goal, pinRefusal(helmOp, release)), nil
 }
 
-// releaseToSteer reads a HelmOp that is not paused, and its release in a Cluster.
+// releaseToSteer reads a HelmOp that is neither paused nor being deleted, and its release in a Cluster.
 func (s *steer) releaseToSteer(ctx context.Context, c *kube.Client, name, cluster string) (*addonsv1.HelmOp,
 	*addonsv1.HelmOpRelease, error,
 ) {
@@ -121,7 +121,7 @@ func (s *steer) releaseToSteer(ctx context.Context, c *kube.Client, name, cluste
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := refusePaused(helmOp); err != nil {
+	if err := errors.Join(refuseDeleting(helmOp), refusePaused(helmOp)); err != nil {
 		return nil, nil, err
 	}
 	release, err := c.Release(ctx, helmOp, cluster)

@@ -49,8 +49,8 @@ func newRolloutStatus(o kube.Options) *cobra.Command {
 		Use:   "status HELMOP",
 		Short: "Follow a rollout until it is complete",
 		Long: `Follow a rollout until it is complete. The command prints a line for each change, and what the rollout waits
-for. It fails if the HelmOp is paused or stalled, and if the rollout is paused by its failure budget, rolled back or
-aborted.`,
+for. It fails if the HelmOp is paused, stalled or being deleted, and if the rollout is paused by its failure budget,
+rolled back or aborted.`,
 		Example: `  kubectl helmop rollout status calico --timeout 2h
   kubectl helmop rollout status calico --watch=false`,
 		Args:              kube.Args(1, 1),
@@ -101,6 +101,8 @@ func isRolledOut(helmOp *addonsv1.HelmOp) (bool, string, error) {
 	stalled := conditions.Get(helmOp, addonsv1.StalledCondition)
 	rollingOut := conditions.Get(helmOp, addonsv1.RollingOutCondition)
 	switch {
+	case !helmOp.DeletionTimestamp.IsZero():
+		return false, "", refuseDeleting(helmOp)
 	case apiutil.IsHelmOpPaused(helmOp):
 		return false, "", refuse(helmOp, "it is paused, so nothing is rolled out; resume the HelmOp first")
 	case helmOp.Status.ObservedGeneration != helmOp.Generation:

@@ -126,6 +126,9 @@ func checkKnown(ctx context.Context, c client.Reader, helmOp *addonsv1.HelmOp, t
 func undoTo(helmOp *addonsv1.HelmOp, revisions []*addonsv1.HelmOpRevision, wanted int64) (
 	*addonsv1.HelmOpRevision, error,
 ) {
+	if err := refuseDeleting(helmOp); err != nil {
+		return nil, err
+	}
 	if len(revisions) == 0 {
 		return nil, refuse(helmOp, "there are no HelmOp revisions yet")
 	}

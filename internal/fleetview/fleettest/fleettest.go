@@ -8,6 +8,7 @@ package fleettest
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -43,6 +44,12 @@ func Rolling(change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 // Phase sets the phase of the rollout.
 func Phase(phase addonsv1.RolloutPhase) func(*addonsv1.HelmOp) {
 	return func(h *addonsv1.HelmOp) { h.Status.Rollout.Phase = phase }
+}
+
+// Deleting makes HelmOp delete the HelmOp.
+func Deleting(h *addonsv1.HelmOp) {
+	h.DeletionTimestamp = &metav1.Time{Time: time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)}
+	h.Status.Conditions = []metav1.Condition{Condition("Ready=False/Deleting")}
 }
 
 // Awaiting makes the rollout wait for the promotion of wave one.
