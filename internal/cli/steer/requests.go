@@ -337,7 +337,8 @@ func abortRollout(helmOp *addonsv1.HelmOp) (string, error) {
 		r.LastGoodRevision), nil
 }
 
-// isReturned reports whether the rollout is aborted and no Cluster is returning any more.
+// isReturned reports whether the rollout is aborted and all Clusters have returned. The wait ends with an error if
+// HelmOp waits for no Cluster any more, but a Cluster may not have returned.
 func isReturned(changed *addonsv1.HelmOp) goal {
 	revision := changed.Status.Rollout.Revision
 	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
@@ -351,10 +352,32 @@ func isReturned(changed *addonsv1.HelmOp) goal {
 			return false, "the manager to abort the rollout", nil
 		case r.WaitingFor != "":
 			return false, fleetview.WaitingFor(r), nil
-		default:
-			return true, "", nil
+		}
+		if others := notReturned(helmOp.Status.Clusters); others != "" {
+			return false, "", refuse(helmOp, "the rollout of HelmOp revision %d is %s, but not all Clusters have "+
+				"HelmOp revision %d: %s; see status", revision, r.Phase, r.LastGoodRevision, others)
+		}
+		return true, "", nil
+	}
+}
+
+// notReturned returns the numbers of Clusters that may not have returned to the last known good HelmOp revision
+// although HelmOp does not wait for them; empty if there are none.
+func notReturned(c *addonsv1.ClusterCounts) string {
+	if c == nil {
+		return ""
+	}
+	var parts []string
+	for _, count := range []struct {
+		n     int32
+		state string
+	}{{c.Failed, "failed"}, {c.Unreachable, "unreachable"}, {c.Paused, "paused"},
+		{c.Deferred, "waiting for maintenance"}} {
+		if count.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count.n, count.state))
 		}
 	}
+	return strings.Join(parts, ", ")
 }
 
 // setRolloutPaused sets spec.rollout.paused.

@@ -172,7 +172,13 @@ func TestGoals(t *testing.T) {
 			"1 of 2 Clusters of wave one to be ready", ""},
 		"returned": {returned, func(h *addonsv1.HelmOp) {
 			h.Status.Rollout.Phase, h.Status.Rollout.WaitingFor = addonsv1.RolloutPhaseAborted, ""
+			h.Status.Clusters = &addonsv1.ClusterCounts{Ready: 2, Selected: 2}
 		}, true, "", ""},
+		"aborted, not returned": {returned, func(h *addonsv1.HelmOp) {
+			h.Status.Rollout.Phase, h.Status.Rollout.WaitingFor = addonsv1.RolloutPhaseAborted, ""
+			h.Status.Clusters = &addonsv1.ClusterCounts{Failed: 1, Unreachable: 2, Paused: 3, Deferred: 4, UpToDate: 5}
+		}, false, "",
+			"not all Clusters have HelmOp revision 6: 1 failed, 2 unreachable, 3 paused, 4 waiting for maintenance"},
 		"aborted too late": {returned, fleettest.Phase(addonsv1.RolloutPhaseComplete), false, "",
 			"completed before it was aborted"},
 		"superseded, not abort": {returned, next, false, "", "HelmOp revision 7 was superseded"},

@@ -226,7 +226,10 @@ func newAbort(o kube.Options) *cobra.Command {
 	var revision int64
 	cmd := s.command("abort HELMOP", "Abort a rollout: all Clusters return to the last known good revision",
 		`Abort a rollout: all Clusters return to the last known good revision, and stay there until the spec changes. The
-command sets the annotation addons.cluster.x-k8s.io/rollout-abort for the current revision.`,
+command sets the annotation addons.cluster.x-k8s.io/rollout-abort for the current revision.
+
+With --wait, the command fails if a Cluster may not have returned: its release failed, it is unreachable or paused, or
+its return waits for maintenance.`,
 		`  kubectl helmop rollout abort calico --wait`, 1,
 		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			return s.changeTo(ctx, c, name, ofRevision(revision, abortRollout), isReturned)
