@@ -61,11 +61,13 @@ func (p Program) removeAnnotation(resource string, object metav1.Object, annotat
 type Summary struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Ready is the status of the condition Ready: True, False or Unknown.
+	// Ready is the status of the condition Ready: True, False or Unknown. It is Unknown if HelmOp has not reconciled the
+	// last change yet.
 	Ready   metav1.ConditionStatus `json:"ready"`
 	Reason  string                 `json:"reason,omitempty"`
 	Message string                 `json:"message,omitempty"`
-	// Unhealthy is true if a user has to act, or a Cluster is unhealthy.
+	// Unhealthy is true if a user has to act, if a Cluster is unhealthy, or if HelmOp has not reconciled the last change
+	// yet.
 	Unhealthy bool                    `json:"unhealthy"`
 	Clusters  *addonsv1.ClusterCounts `json:"clusters,omitempty"`
 	// Rollout is the rollout. It is empty if the HelmOp is being deleted: the status still has the rollout from before.
@@ -90,6 +92,14 @@ func needsUser(ready *metav1.Condition) bool {
 		!restingReasons[ready.Reason]
 }
 
+// isOutdated reports whether the condition Ready is from before the last change of a HelmOp. HelmOp does not reconcile
+// changes during a pause, so the condition is then as new as it can be.
+func isOutdated(helmOp *addonsv1.HelmOp) bool {
+	ready := conditions.Get(helmOp, addonsv1.ReadyCondition)
+	return ready != nil && ready.ObservedGeneration < helmOp.Generation && !apiutil.IsHelmOpPaused(helmOp) &&
+		!conditions.IsTrue(helmOp, addonsv1.PausedCondition)
+}
+
 // SummaryOf returns the summary of a HelmOp. It recommends commands of the program p.
 func SummaryOf(helmOp *addonsv1.HelmOp, p Program) Summary {
 	s := Summary{
@@ -102,6 +112,10 @@ func SummaryOf(helmOp *addonsv1.HelmOp, p Program) Summary {
 		s.Rollout = nil
 	}
 	ready := conditions.Get(helmOp, addonsv1.ReadyCondition)
+	if isOutdated(helmOp) {
+		s.Message, s.Unhealthy = "HelmOp has not reconciled the last change yet", true
+		return s
+	}
 	if ready != nil {
 		s.Ready, s.Reason, s.Message = ready.Status, ready.Reason, ready.Message
 	}
@@ -229,6 +243,10 @@ func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
 	on := func(command string, flags ...string) string { return p.Command(helmOp, command, flags...) }
 	var steps []Step
 	add := func(why, command string) { steps = append(steps, Step{Why: why, Command: command}) }
+	if isOutdated(helmOp) {
+		add("Wait until the last change is reconciled. If this takes longer than a minute, check that the manager runs", "")
+		return steps
+	}
 	isDeleting := !helmOp.DeletionTimestamp.IsZero()
 	if d := helmOp.Status.Deletions; d != nil && d.Waiting > 0 && !isDeleting {
 		add(fmt.Sprintf("Correct the selector or the labels of the Clusters, or confirm the deletion of %s",

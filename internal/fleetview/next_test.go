@@ -97,6 +97,21 @@ func TestSummaryOfDeleted(t *testing.T) {
 	}
 }
 
+// TestSummaryOfChanged checks that the summary does not show an old condition Ready as the present one.
+func TestSummaryOfChanged(t *testing.T) {
+	t.Parallel()
+	helmOp := fleettest.Rolling(func(h *addonsv1.HelmOp) {
+		h.Generation, h.Status.Conditions = 4, []metav1.Condition{fleettest.Condition("Ready=True/Ready")}
+		h.Status.Rollout = nil
+	})
+	summary := SummaryOf(helmOp, Program{})
+	const want = "h: not reconciled yet; wait until the last change is reconciled. If this takes longer than a minute, " +
+		"check that the manager runs"
+	if line := summary.Line(noon, false); line != want || summary.Ready != metav1.ConditionUnknown {
+		t.Errorf("got %q, %s", line, summary.Ready)
+	}
+}
+
 // TestNextForFailure checks that a retry is recommended only if it begins at once.
 func TestNextForFailure(t *testing.T) {
 	t.Parallel()

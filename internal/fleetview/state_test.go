@@ -50,7 +50,7 @@ func TestStateOf(t *testing.T) {
 			StateDrifted},
 		"failed and drifted": {[]string{"Ready=False/UpgradeFailed", "Drifted=True/DriftDetected"}, nil, StateFailed},
 		"paused":             {[]string{"Ready=False/UpgradeFailed", "Paused=True/Paused"}, nil, StatePaused},
-		"another spec": {[]string{"Ready=True/Ready"}, func(r *addonsv1.HelmOpRelease) { r.Generation = 3 },
+		"another spec": {[]string{"Ready=True/Ready"}, func(r *addonsv1.HelmOpRelease) { r.Generation = 4 },
 			StateProgressing},
 		"outdated": {[]string{"Ready=True/Ready"}, func(r *addonsv1.HelmOpRelease) { r.Spec.Rollout.Revision = 6 },
 			StateOutdated},
@@ -69,12 +69,12 @@ func TestStateOf(t *testing.T) {
 		"deleting, with drift":         {[]string{"Ready=True/Ready", "Drifted=True/DriftDetected"}, deleted, StateDeleting},
 		"deleting, with an old failure": {[]string{"Ready=False/UpgradeFailed"}, func(r *addonsv1.HelmOpRelease) {
 			deleted(r)
-			r.Generation = 3
+			r.Generation = 4
 		}, StateDeleting},
 		"deleting, unreachable": {[]string{"Ready=False/ClusterUnreachable",
 			"ClusterReachable=False/ClusterUnreachable"}, deleted, StateUnreachable},
 	} {
-		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
+		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
 		release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 7}
 		for _, text := range tc.conditions {
 			release.Status.Conditions = append(release.Status.Conditions, fleettest.Condition(text))
@@ -238,6 +238,14 @@ func TestIsUnhealthy(t *testing.T) {
 			h.Status.Clusters = &addonsv1.ClusterCounts{Failed: failed}
 		}), Program{})
 	}
+	changed := func(also func(*addonsv1.HelmOp)) Summary {
+		return SummaryOf(fleettest.Rolling(func(h *addonsv1.HelmOp) {
+			h.Generation, h.Status.Conditions = 4, []metav1.Condition{fleettest.Condition("Ready=True/Ready")}
+			if also != nil {
+				also(h)
+			}
+		}), Program{})
+	}
 	for name, tc := range map[string]struct {
 		summary Summary
 		filter  Filter
@@ -253,6 +261,12 @@ func TestIsUnhealthy(t *testing.T) {
 		"not initialized":         {helmOp("Ready=False/ControlPlaneNotInitialized", 0), Filter{}, StateWaiting, false},
 		"waits for Clusters":      {helmOp("Ready=False/WaitingForClusters", 0), Filter{}, StateWaiting, false},
 		"a limit of the registry": {helmOp("Ready=False/RegistryRateLimited", 0), Filter{}, StateReady, false},
+		"an unknown change":       {changed(nil), Filter{}, StateReady, true},
+		"a change during a pause": {changed(func(h *addonsv1.HelmOp) { h.Spec.Paused = true }), Filter{}, StateReady,
+			false},
+		"a change during a move": {changed(func(h *addonsv1.HelmOp) {
+			h.Status.Conditions = append(h.Status.Conditions, fleettest.Condition("Paused=True/BeingMoved"))
+		}), Filter{}, StateReady, false},
 		"a failure somewhere else": {helmOp("Ready=False/ReleasesFailed", 1), Filter{Clusters: []string{"a"}}, StateReady,
 			false},
 		"a failure that is shown": {helmOp("Ready=False/ReleasesFailed", 1), Filter{Clusters: []string{"a"}}, StateFailed,

@@ -919,6 +919,9 @@ func (b *fleetBed) observe(name string, change func(*addonsv1.HelmOpStatus)) {
 	if change != nil {
 		change(&helmOp.Status)
 	}
+	for i := range helmOp.Status.Conditions {
+		helmOp.Status.Conditions[i].ObservedGeneration = helmOp.Generation
+	}
 	if err := b.Status().Update(b.Context(), helmOp); err != nil {
 		b.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 func Condition(text string) metav1.Condition {
 	name, rest, _ := strings.Cut(text, "=")
 	status, reason, _ := strings.Cut(rest, "/")
-	return metav1.Condition{Type: name, Status: metav1.ConditionStatus(status), Reason: reason, ObservedGeneration: 2}
+	return metav1.Condition{Type: name, Status: metav1.ConditionStatus(status), Reason: reason, ObservedGeneration: 3}
 }
 
 // Rolling returns a HelmOp whose revision 7 is rolled out in the waves one and two.
