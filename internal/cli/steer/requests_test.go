@@ -308,6 +308,15 @@ func TestIsRolledOut(t *testing.T) {
 			}
 		}
 	}
+	failedLast := func(also func(*addonsv1.HelmOp)) func(*addonsv1.HelmOp) {
+		return func(h *addonsv1.HelmOp) {
+			at(addonsv1.RolloutPhaseProgressing, 3, progress, "Stalled=True/ReleasesFailed")(h)
+			h.Status.Rollout.Wave = ""
+			if also != nil {
+				also(h)
+			}
+		}
+	}
 	for name, tc := range map[string]struct {
 		change  func(*addonsv1.HelmOp)
 		reached bool
@@ -336,6 +345,20 @@ func TestIsRolledOut(t *testing.T) {
 			""},
 		"failed releases": {at(addonsv1.RolloutPhaseProgressing, 3, progress, "Stalled=True/ReleasesFailed"), false, "",
 			""},
+		"failed at last": {failedLast(nil), false, "", "ReleasesFailed: why"},
+		"failed without spec.rollout": {failedLast(func(h *addonsv1.HelmOp) { h.Spec.Rollout = nil }), false, "",
+			"ReleasesFailed: why"},
+		"failed without a revision": {failedLast(func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }), false, "",
+			"ReleasesFailed: why"},
+		"failed, but maintenance comes": {failedLast(func(h *addonsv1.HelmOp) { h.Status.Rollout.NextMaintenance = noon }),
+			false, "", ""},
+		"failed, but the rollout is paused": {failedLast(func(h *addonsv1.HelmOp) { h.Spec.Rollout.Paused = true }), false,
+			"", ""},
+		"complete with failed releases": {func(h *addonsv1.HelmOp) {
+			at(complete, 3, over, "Stalled=True/ReleasesFailed")(h)
+			h.Status.Rollout.Wave = ""
+		}, true, "", ""},
+		"not rendered":       {failedLast(fleettest.Phase(complete)), false, "", "ReleasesFailed: why"},
 		"held deletions":     {at(complete, 3, over, "Stalled=True/ConfirmationRequired"), true, "", ""},
 		"budget spent":       {at(addonsv1.RolloutPhasePaused, 3, progress), false, "", "HelmOp revision 7 is Paused"},
 		"rolled back":        {at(addonsv1.RolloutPhaseRolledBack, 3, over), false, "", "HelmOp revision 7 is RolledBack"},

@@ -107,7 +107,7 @@ func isRolledOut(helmOp *addonsv1.HelmOp) (bool, string, error) {
 		return false, "", refuse(helmOp, "it is paused, so nothing is rolled out; resume the HelmOp first")
 	case helmOp.Status.ObservedGeneration != helmOp.Generation:
 		return false, "the manager to reconcile the HelmOp", nil
-	case isCurrent(stalled) && stalled.Status == metav1.ConditionTrue && !stalledBesideRollout[stalled.Reason]:
+	case isCurrent(stalled) && stalled.Status == metav1.ConditionTrue && endsRollout(helmOp, stalled.Reason):
 		return false, "", refuse(helmOp, "%s: %s", stalled.Reason,
 			fleetview.InlineCommand.ReplaceAllString(stalled.Message, ""))
 	case !isCurrent(rollingOut):
@@ -131,11 +131,21 @@ func isRolledOut(helmOp *addonsv1.HelmOp) (bool, string, error) {
 	}
 }
 
-// stalledBesideRollout are the reasons of the condition Stalled that do not end a rollout: failed releases count for
-// the failure budget, and deletions concern other Clusters.
-var stalledBesideRollout = map[string]bool{
-	addonsv1.ReleasesFailedReason:       true,
-	addonsv1.ConfirmationRequiredReason: true,
+// endsRollout reports whether the rollout of a HelmOp cannot complete without an action of a user, given the reason of
+// the condition Stalled. Deletions concern other Clusters, so they do not end a rollout. Failed releases count for the
+// failure budget. But if no wave is left to promote and no Cluster waits for maintenance, the rollout would never end:
+// for example without spec.rollout, or with a maxFailures that the failures do not reach.
+func endsRollout(helmOp *addonsv1.HelmOp, reason string) bool {
+	switch r := helmOp.Status.Rollout; {
+	case reason == addonsv1.ConfirmationRequiredReason:
+		return false
+	case reason != addonsv1.ReleasesFailedReason || r == nil:
+		return true
+	case helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused:
+		return false
+	default:
+		return !conditions.IsFalse(helmOp, addonsv1.RollingOutCondition) && r.Wave == "" && r.NextMaintenance.IsZero()
+	}
 }
 
 func newPromote(o kube.Options) *cobra.Command {
