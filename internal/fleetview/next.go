@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -280,9 +281,16 @@ func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
 	if failures := helmOp.Status.Failures; len(failures) > 0 {
 		add(fmt.Sprintf("See why the release in Cluster %s failed", failures[0].Cluster),
 			on("describe", "--cluster", Quoted(failures[0].Cluster)))
-		if failures[0].Reason == addonsv1.ConfirmationRequiredReason {
+		switch {
+		case failures[0].Reason == addonsv1.ConfirmationRequiredReason:
 			add(confirmObjects, on("confirm"))
-		} else {
+		case slices.ContainsFunc(failures, func(failure addonsv1.ClusterFailure) bool {
+			return failure.Reason == addonsv1.ReleaseConflictReason
+		}):
+			// A retry of all releases would take releases back from another HelmOp.
+			add("Correct the causes, then retry single releases with --cluster, except those with the reason "+
+				addonsv1.ReleaseConflictReason, "")
+		default:
 			add("Correct the cause, then retry the failed releases", on("retry"))
 		}
 	}
@@ -340,8 +348,13 @@ func NextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, ro
 	retry := on("retry", "--cluster", Quoted(row.Cluster))
 	var steps []Step
 	add := func(why, command string) { steps = append(steps, Step{Why: why, Command: command}) }
+	lostTo, isLost := release.Annotations[addonsv1.LostToAnnotation]
 	switch row.State {
 	case StateStalled, StateFailed:
+		if isLost && release.DeletionTimestamp.IsZero() {
+			add(nextForLost(helmOp, lostTo), "")
+			break
+		}
 		add(nextForFailure(release, row, retry, on("confirm")))
 	case StateUnreachable:
 		add("Make the API server of the Cluster answer. HelmOp checks every 10 seconds and then continues by itself", "")
@@ -385,6 +398,18 @@ func nextForFailure(release *addonsv1.HelmOpRelease, row *Row, retry, confirm st
 	default:
 		return "Correct what the message names, then retry", retry
 	}
+}
+
+// nextForLost returns what a user can do for a release that another HelmOp, or the HelmOp in another management
+// cluster, has taken over. A retry is not recommended, because it takes the release back.
+func nextForLost(helmOp *addonsv1.HelmOp, owner string) string {
+	if strings.HasPrefix(owner, "management-cluster/") {
+		return fmt.Sprintf("HelmOp %q in another management cluster has taken over the release. To leave the release "+
+			"there, delete the HelmOp in this management cluster. A retry of this release takes it back", helmOp.Name)
+	}
+	return fmt.Sprintf("HelmOp %q has taken over the release. To leave the release there, change the labels of the "+
+		"Cluster so that HelmOp %q no longer selects it: the release stays installed. A retry of this release takes it back",
+		owner, helmOp.Name)
 }
 
 func nextForPause(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, p Program) []Step {

@@ -58,6 +58,10 @@ func TestNext(t *testing.T) {
 			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "management cluster",
 				Reason: addonsv1.ConfirmationRequiredReason}}
 		}, []string{"x describe h -n ns --cluster 'management cluster'", "x confirm h -n ns"}},
+		"a failure and a lost release": {func(h *addonsv1.HelmOp) {
+			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "one", Reason: addonsv1.UpgradeFailedReason},
+				{Cluster: "two", Reason: addonsv1.ReleaseConflictReason}}
+		}, []string{"x describe h -n ns --cluster one", ""}},
 		"being deleted in a rollout": {func(h *addonsv1.HelmOp) {
 			fleettest.Awaiting(h)
 			fleettest.Deleting(h)
@@ -122,24 +126,32 @@ func TestNextForFailure(t *testing.T) {
 		at      metav1.Time
 		want    string
 		command string
+		lostTo  string
 	}{
-		"no more tries": {Row{Reason: addonsv1.ReleaseConflictReason}, metav1.Time{}, ", then retry", retry},
+		"no more tries": {Row{Reason: addonsv1.ReleaseConflictReason}, metav1.Time{}, ", then retry", retry, ""},
+		"lost": {Row{Reason: addonsv1.ReleaseConflictReason}, metav1.Time{},
+			`HelmOp "ns.next" has taken over the release`, "", "ns.next"},
+		"lost to another management cluster": {Row{Reason: addonsv1.ReleaseConflictReason}, metav1.Time{},
+			`HelmOp "h" in another management cluster has`, "", "management-cluster/1"},
 		"stalled": {Row{State: StateStalled, Reason: addonsv1.UpgradeFailedReason}, metav1.Time{}, "The retries are spent",
-			retry},
+			retry, ""},
 		"a confirmation": {Row{Reason: addonsv1.ConfirmationRequiredReason}, metav1.Time{}, "confirm the deletion of objects",
-			"x confirm h -n ns"},
+			"x confirm h -n ns", ""},
 		"a next try": {Row{Reason: addonsv1.UpgradeFailedReason}, at,
-			"HelmOp tries again at 2026-11-28T12:00:00Z, or at once", retry},
+			"HelmOp tries again at 2026-11-28T12:00:00Z, or at once", retry, ""},
 		"another action": {Row{Reason: addonsv1.ReleasePendingReason}, at,
-			"when the other action ends, or at 2026-11-28T12:00:00Z at the latest", ""},
+			"when the other action ends, or at 2026-11-28T12:00:00Z at the latest", "", ""},
 		"maintenance": {Row{Reason: addonsv1.UpgradeFailedReason, Message: apiutil.RetryAwaitsMaintenance + ": no"}, at,
-			"when maintenance permits it at 2026-11-28T12:00:00Z", ""},
+			"when maintenance permits it at 2026-11-28T12:00:00Z", "", ""},
 		"maintenance without an end": {Row{Reason: addonsv1.UpgradeFailedReason,
-			Message: apiutil.RetryAwaitsMaintenance + ": no"}, metav1.Time{}, "when maintenance permits it; a retry", ""},
+			Message: apiutil.RetryAwaitsMaintenance + ": no"}, metav1.Time{}, "when maintenance permits it; a retry", "", ""},
 	} {
 		tc.row.State, tc.row.Cluster = cmp.Or(tc.row.State, StateFailed), "one"
 		release := &addonsv1.HelmOpRelease{}
 		release.Status.NextTryAt = tc.at
+		if tc.lostTo != "" {
+			release.Annotations = map[string]string{addonsv1.LostToAnnotation: tc.lostTo}
+		}
 		steps := NextForRelease(fleettest.Rolling(nil), release, &tc.row, Program{Name: "x"})
 		if len(steps) != 1 || !strings.Contains(steps[0].Why, tc.want) || steps[0].Command != tc.command {
 			t.Errorf("%s: %+v", name, steps)

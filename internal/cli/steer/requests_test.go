@@ -4,17 +4,23 @@
 package steer
 
 import (
+	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview/fleettest"
 )
 
@@ -400,6 +406,41 @@ func TestRetryTargets(t *testing.T) {
 	if !slices.Equal(targets, []string{"failed", "no release", "stalled"}) ||
 		!slices.Equal(others, []string{"paused (Paused)", "silent (Unreachable)"}) {
 		t.Errorf("got %q, %q", targets, others)
+	}
+}
+
+// TestRetryKeepsLostReleases checks that a retry of a HelmOp takes no release back that another HelmOp has taken over.
+func TestRetryKeepsLostReleases(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := addonsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	helmOp := fleettest.Rolling(nil)
+	lost := retriedRelease("one", "", "Ready=False/ReleaseConflict")
+	lost.Namespace, lost.Name, lost.Labels = helmOp.Namespace, "h-one", apiutil.ChildSelector(helmOp)
+	lost.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(helmOp,
+		addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))}
+	lost.Annotations[addonsv1.LostToAnnotation] = "ns.next"
+	c := &kube.Client{Namespace: helmOp.Namespace,
+		WithWatch: fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOp, lost).Build()}
+	s := newSteer(kube.Options{Program: "x",
+		Streams: genericiooptions.IOStreams{Out: io.Discard, ErrOut: io.Discard}})
+	_, err := s.retryHelmOp(t.Context(), c, helmOp.Name)
+	if err == nil || !strings.Contains(err.Error(), "the release in 1 Cluster: one.") ||
+		!strings.Contains(err.Error(), "x retry h -n ns --cluster CLUSTER") {
+		t.Errorf("got %v", err)
+	}
+	current, err := c.HelmOp(t.Context(), helmOp.Name)
+	if err != nil || len(current.Annotations) > 0 {
+		t.Errorf("got the annotations %v, %v", current.Annotations, err)
+	}
+	delete(lost.Annotations, addonsv1.LostToAnnotation)
+	if err := c.Update(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.retryHelmOp(t.Context(), c, helmOp.Name); err != nil {
+		t.Error(err)
 	}
 }
 

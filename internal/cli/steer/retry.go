@@ -29,6 +29,9 @@ func newRetry(o kube.Options) *cobra.Command {
 		`Retry failed and stalled releases now, with a fresh budget of retries. The command sets the annotation
 addons.cluster.x-k8s.io/retry-requested-at on the HelmOp or, with --cluster, on one HelmOpRelease.
 
+A retry takes a release back that another HelmOp has taken over. So without --cluster, the command fails if there is
+such a release.
+
 With --wait, the command waits for the releases that are Failed or Stalled when it starts, and fails if one of them
 fails again. A release that is being deleted is done when it is uninstalled. If a release fails before Helm acts, for
 example because the chart cannot be pulled, the command waits until --timeout, because the status does not show that
@@ -56,6 +59,11 @@ func (s *steer) retryHelmOp(ctx context.Context, c *kube.Client, name string) (w
 	releases, err := c.Releases(ctx, helmOp)
 	if err != nil {
 		return nil, err
+	}
+	if lost := lostTitles(releases); len(lost) > 0 {
+		return nil, refuse(helmOp, "another owner has taken over the release in %s. A retry of all releases would take it "+
+			"back; to retry a single release, use %q", ofClusters(lost),
+			s.Invocation().Command(helmOp, "retry", "--cluster", "CLUSTER"))
 	}
 	targets, others := retryTargets(helmOp, releases)
 	changed, err := s.change(ctx, c, name, retryAll(s.requestTime()))
@@ -157,6 +165,19 @@ func retryAll(value string) request {
 		annotate(helmOp, addonsv1.RetryRequestedAtAnnotation, value)
 		return "retry requested", nil
 	}
+}
+
+// lostTitles returns the Clusters whose releases another HelmOp, or the HelmOp in another management cluster, has taken
+// over. A retry takes such a release back, so a user must name its Cluster.
+func lostTitles(releases []*addonsv1.HelmOpRelease) []string {
+	var titles []string
+	for _, release := range releases {
+		if release.Annotations[addonsv1.LostToAnnotation] != "" && release.DeletionTimestamp.IsZero() {
+			titles = append(titles, apiutil.ClusterTitle(release))
+		}
+	}
+	slices.Sort(titles)
+	return titles
 }
 
 // retryTargets returns the Clusters to retry. The release of such a Cluster is Failed or Stalled, or the HelmOp failed
