@@ -166,16 +166,16 @@ func waveIndex(helmOp *addonsv1.HelmOp, name string) int {
 	return slices.IndexFunc(helmOp.Spec.Rollout.Waves, func(w addonsv1.Wave) bool { return w.Name == name })
 }
 
-func waveNames(helmOp *addonsv1.HelmOp) string {
+func waveNames(waves []addonsv1.Wave) string {
 	var all []string
-	for _, wave := range helmOp.Spec.Rollout.Waves {
+	for _, wave := range waves {
 		all = append(all, wave.Name)
 	}
 	return strings.Join(all, ", ")
 }
 
-// promote promotes a wave, so that the next wave begins. Without a name, it promotes the wave for which the rollout
-// waits.
+// promote promotes a wave and all waves before it, so that the next wave begins. Without a name, it promotes the wave
+// for which the rollout waits.
 func promote(wave string) request {
 	return func(helmOp *addonsv1.HelmOp) (string, error) {
 		r, err := currentRollout(helmOp)
@@ -207,14 +207,17 @@ func promote(wave string) request {
 		index, given := waveIndex(helmOp, name), annotationFor(helmOp, addonsv1.RolloutPromoteAnnotation, r.Revision)
 		switch {
 		case index < 0:
-			return "", refuse(helmOp, "spec.rollout has no wave %q; the waves are %s", name, waveNames(helmOp))
+			return "", refuse(helmOp, "spec.rollout has no wave %q; the waves are %s", name,
+				waveNames(helmOp.Spec.Rollout.Waves))
 		case index < waveIndex(helmOp, r.Wave):
 			return "", refuse(helmOp, "wave %s of HelmOp revision %d is done; the current wave is %s", name, r.Revision, r.Wave)
 		case given != nil && waveIndex(helmOp, *given) >= index:
 			return fmt.Sprintf("wave %s of HelmOp revision %d was promoted before", name, r.Revision), nil
 		}
 		annotate(helmOp, addonsv1.RolloutPromoteAnnotation, fmt.Sprintf("%d/%s", r.Revision, name))
-		return fmt.Sprintf("wave %s of HelmOp revision %d promoted", name, r.Revision), nil
+		promoted := helmOp.Spec.Rollout.Waves[max(0, waveIndex(helmOp, r.Wave)) : index+1]
+		return fmt.Sprintf("%s %s of HelmOp revision %d promoted", plural.Word(len(promoted), "wave", "waves"),
+			waveNames(promoted), r.Revision), nil
 	}
 }
 

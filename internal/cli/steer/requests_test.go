@@ -127,6 +127,17 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// TestPromotedWaves checks that the output names all promoted waves.
+func TestPromotedWaves(t *testing.T) {
+	t.Parallel()
+	for wave, want := range map[string]string{"one": "wave one of HelmOp revision 7 promoted",
+		"two": "waves one, two of HelmOp revision 7 promoted"} {
+		if got, err := promote(wave)(fleettest.Rolling(nil)); err != nil || got != want {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+}
+
 // TestRequestsStay checks the field manager of requests: Flux removes the fields of managers that begin with "kubectl"
 // from objects in its repository.
 func TestRequestsStay(t *testing.T) {

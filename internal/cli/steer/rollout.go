@@ -154,13 +154,14 @@ func newPromote(o kube.Options) *cobra.Command {
 	var revision int64
 	cmd := s.command("promote HELMOP", "Promote a wave: the next wave begins",
 		`Promote a wave: the next wave begins. Without --wave, the command promotes the wave whose promotion the rollout waits
-for. The command sets the annotation addons.cluster.x-k8s.io/rollout-promote for the current revision.`,
+for. With --wave, it also promotes all waves before this wave. The command sets the annotation
+addons.cluster.x-k8s.io/rollout-promote for the current revision.`,
 		`  kubectl helmop rollout promote calico
   kubectl helmop rollout promote calico --wave canary --revision 7 --wait`, 1,
 		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			return s.changeTo(ctx, c, name, ofRevision(revision, promote(wave)), isPromoted)
 		})
-	cmd.Flags().StringVar(&wave, "wave", "", "The wave to promote, also before it is done.")
+	cmd.Flags().StringVar(&wave, "wave", "", "The wave to promote, with all waves before it, also before they are done.")
 	addRevision(cmd, &revision)
 	return cmd
 }
