@@ -86,10 +86,11 @@ type helmOpMemory struct {
 	lost sets.Set[string]
 
 	// isOriginKnown is true if noteOrigin has found out where the HelmOp comes from. arrivedAt is when this process saw it
-	// first, while clusterctl move may still create its revisions and releases; otherwise it is zero. hasNewest is true if
-	// the newest revision had the desired state once.
-	isOriginKnown, hasNewest bool
-	arrivedAt                time.Time
+	// first, while clusterctl move may still create its revisions and releases; otherwise it is zero. current is the last
+	// revision that was the newest one and had the desired state.
+	isOriginKnown bool
+	arrivedAt     time.Time
+	current       int64
 }
 
 // helmOpScope is the state of one pass over a HelmOp. Each field names the step that sets it.

@@ -83,8 +83,7 @@ func (r *Reconciler) readRevisions(ctx context.Context, scope *helmOpScope) (err
 }
 
 // revise creates a revision of the desired state if the newest revision differs. It waits until the whole desired state
-// is known, until a Cluster can get the revision, and until clusterctl move has created its revisions. If the newest
-// revision has the desired state, the revisions have arrived.
+// is known, until a Cluster can get the revision, and until clusterctl move has created its revisions.
 //
 // The last two conditions are for clusterctl move. This command creates HelmOps first and their revisions seconds or
 // minutes later, while the Clusters that it moves are paused. A revision that this manager creates in between would
@@ -93,15 +92,15 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 	if err := r.readUncached(ctx, scope); err != nil {
 		return err
 	}
+	newest := scope.revisions.Newest()
+	isCurrent := newest != nil && scope.desired != nil && newest.Spec.Digest == scope.desired.digest
+	if r.awaitsRevisions(scope, isCurrent) || !isCurrent && !scope.hasServable() {
+		scope.desired = nil
+	}
 	if scope.desired == nil {
 		return nil
 	}
-	newest := scope.revisions.Newest()
-	if newest == nil || newest.Spec.Digest != scope.desired.digest {
-		if r.awaitsRevisions(scope) || !scope.hasServable() {
-			scope.desired = nil
-			return nil
-		}
+	if !isCurrent {
 		revision, err := r.createRevision(ctx, scope, newest)
 		switch {
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
@@ -115,8 +114,8 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 		}
 		scope.revisions = append(scope.revisions, revision)
 	}
-	r.memories.Of(client.ObjectKeyFromObject(scope.helmOp)).hasNewest = true
 	scope.desired.number = scope.revisions.Newest().Spec.Number
+	r.memories.Of(client.ObjectKeyFromObject(scope.helmOp)).current = scope.desired.number
 	return r.supersede(ctx, scope)
 }
 
@@ -186,9 +185,18 @@ func (r *Reconciler) checkMove(ctx context.Context, scope *helmOpScope) (err err
 }
 
 // awaitsRevisions reports whether clusterctl move may still create revisions of the HelmOp. Until then, the plan
-// changes no release: a newer revision than the known ones may arrive.
-func (r *Reconciler) awaitsRevisions(scope *helmOpScope) bool {
-	scope.awaitsRevisions = scope.isArriving && !r.memories.Of(client.ObjectKeyFromObject(scope.helmOp)).hasNewest
+// changes no release: a newer revision than the known ones may arrive. isCurrent is true if the newest known revision
+// has the desired state. It is not the newest one if a release has a higher number.
+func (r *Reconciler) awaitsRevisions(scope *helmOpScope, isCurrent bool) bool {
+	if !scope.isArriving {
+		return false
+	}
+	number := int64(0)
+	if newest := scope.revisions.Newest(); newest != nil {
+		number = newest.Spec.Number
+	}
+	wasCurrent := number > 0 && number == r.memories.Of(client.ObjectKeyFromObject(scope.helmOp)).current
+	scope.awaitsRevisions = !isCurrent && !wasCurrent || number < scope.releasedRevision()
 	if scope.awaitsRevisions {
 		scope.retryWithin(awaitInterval)
 	}

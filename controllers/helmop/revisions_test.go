@@ -347,11 +347,76 @@ func TestMovedRevisionsAreAwaited(t *testing.T) {
 	}
 }
 
+// TestRevertedRevisionsArrive moves a HelmOp whose spec was reverted: revisions 1 and 3 have the same digest. Revision 1
+// is not the newest one if a release has a higher number. When revision 2 arrives, the wait begins again.
+func TestRevertedRevisionsArrive(t *testing.T) {
+	t.Parallel()
+	r := newReviser(t)
+	r.helmOp.Finalizers = []string{addonsv1.HelmOpFinalizer}
+	r.noteOrigin(r.helmOp)
+	released := int64(0)
+	pass := func() *helmOpScope {
+		t.Helper()
+		scope := r.desiring()
+		scope.desired.digest = "0"
+		scope.clusters = []*clusterScope{servedCluster("c", nil)}
+		if released > 0 {
+			child := &addonsv1.HelmOpRelease{}
+			child.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: released}
+			scope.clusters[0].child = child
+		}
+		for _, step := range []func(context.Context, *helmOpScope) error{r.checkMove, r.Reconciler.revise} {
+			if err := step(t.Context(), scope); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return scope
+	}
+	r.revise()
+	if scope := pass(); scope.awaitsRevisions || scope.desiredNumber() != 1 {
+		t.Errorf("revision 1 is there, but the pass waits for another one")
+	}
+	released = 3
+	if scope := pass(); !scope.awaitsRevisions || scope.desired != nil {
+		t.Errorf("a release has revision 3, but the pass does not wait for it")
+	}
+	released = 0
+	r.revise()
+	if scope := pass(); !scope.awaitsRevisions || len(scope.revisions) != 2 {
+		t.Errorf("revision 3 is not there, but the pass does not wait for it; there are %d revisions", len(scope.revisions))
+	}
+	three := r.revise()
+	three.Spec.Digest = "0"
+	if err := r.client.Update(t.Context(), three); err != nil {
+		t.Fatal(err)
+	}
+	if scope := pass(); scope.awaitsRevisions || scope.desiredNumber() != 3 {
+		t.Errorf("revision 3 is there, but the pass waits for another one")
+	}
+	four := r.desiring()
+	four.clusters = []*clusterScope{servedCluster("c", nil)}
+	if err := r.checkMove(t.Context(), four); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Reconciler.revise(t.Context(), four); err != nil || four.desiredNumber() != 4 {
+		t.Errorf("a change after the arrival waits: revision %d, %v", four.desiredNumber(), err)
+	}
+}
+
 // TestArrivingHelmOpChangesNoRelease plans for a moved HelmOp whose newest revision has not arrived. Revision 2 was
 // rolled back to revision 1. The release has revision 3, and must not return to revision 1. No revision is deleted: it
 // may be in use by a release that has not arrived.
 func TestArrivingHelmOpChangesNoRelease(t *testing.T) {
-	t.Parallel()
+	for _, isResolved := range []bool{true, false} {
+		t.Run(fmt.Sprintf("resolved: %t", isResolved), func(t *testing.T) {
+			t.Parallel()
+			changesNoRelease(t, isResolved)
+		})
+	}
+}
+
+func changesNoRelease(t *testing.T, isResolved bool) {
+	t.Helper()
 	r := newReviser(t)
 	r.planned = rolloutstate.NewCache()
 	r.helmOp.Spec.RevisionHistoryLimit = new(int32(0))
@@ -369,6 +434,9 @@ func TestArrivingHelmOpChangesNoRelease(t *testing.T) {
 	child.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 4}
 	r.noteOrigin(r.helmOp)
 	scope := r.desiring()
+	if !isResolved {
+		scope.desired = nil
+	}
 	scope.clusters = []*clusterScope{servedCluster("c", child)}
 	scope.clusters[0].good = &addonsv1.HelmOpReleaseSpec{ValuesDigest: "good"}
 	for _, step := range []func(context.Context, *helmOpScope) error{r.checkMove, r.Reconciler.revise, r.pruneRevisions} {

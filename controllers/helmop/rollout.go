@@ -357,7 +357,8 @@ func isAfterMove(c *clusterScope) bool {
 		return false
 	}
 	ready := conditions.GetReason(c.child, addonsv1.ReadyCondition)
-	hasNoStatus := c.child.Status.State == "" && (ready == "" || ready == addonsv1.ControlPlaneNotInitializedReason)
+	hasNoStatus := c.child.Status.State == "" && (ready == "" || ready == addonsv1.ControlPlaneNotInitializedReason ||
+		ready == addonsv1.ClusterNotFoundReason)
 	return !apiutil.IsInitialized(c.cluster) || apiutil.IsClusterPaused(c.cluster) && hasNoStatus
 }
 

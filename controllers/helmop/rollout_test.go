@@ -441,6 +441,10 @@ func TestPlannedAfterMove(t *testing.T) {
 			c.cluster.Spec.Paused = new(true)
 			report.SetNotReady(c.child, addonsv1.ControlPlaneNotInitializedReason, "")
 		}, true},
+		"paused after a wait for the Cluster": {func(c *clusterScope) {
+			c.cluster.Spec.Paused = new(true)
+			report.SetNotReady(c.child, addonsv1.ClusterNotFoundReason, "")
+		}, true},
 		"paused by a user": {func(c *clusterScope) {
 			c.cluster.Spec.Paused, c.child.Status.State = new(true), "InSync"
 		}, false},

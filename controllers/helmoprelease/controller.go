@@ -334,14 +334,16 @@ func (r *Reconciler) event(scope *releaseScope, eventType, reason, action, messa
 // that time. The result is true if the status was reset.
 func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) bool {
 	release := scope.release
-	// This manager gets no events of a Cluster of another shard.
-	if scope.cluster == nil || scope.otherShard != "" {
+	if scope.cluster == nil {
 		return false
 	}
 	bookkeeping := addonsv1.ReleaseBookkeeping{ClusterUID: string(scope.object.GetUID())}
 	if !apiutil.HasFormerStatus(release, scope.object) {
 		release.Status.ClusterUID = bookkeeping.ClusterUID
 		return false
+	}
+	if scope.otherShard != "" {
+		return false // This manager gets no events of the Cluster.
 	}
 	bookkeeping.ClusterRecreatedAt = metav1.NewTime(r.now())
 	ctrl.LoggerFrom(ctx).Info("Resetting the status of the release, because its Cluster was re-created", "Cluster",

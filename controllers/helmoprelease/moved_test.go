@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -20,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
 // TestMovedObjectsPauseRelease checks that a release with moved objects is paused, with the cause and an Event. This
@@ -168,5 +170,29 @@ func TestMovedReleaseWaitsForCluster(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestAwaitedClusterArrives creates the Cluster for which a moved release has waited. It is paused or of another shard.
+func TestAwaitedClusterArrives(t *testing.T) {
+	t.Parallel()
+	b := deletedAfterMove(t, addonsv1.DeletionPolicyUninstall)
+	b.Release.DeletionTimestamp = nil
+	r := disconnectedReconciler(b)
+	object := &unstructured.Unstructured{}
+	object.SetUID("new")
+	cluster := &clusterv1.Cluster{}
+	cluster.Spec.Paused = new(true)
+	pass := &releasePass{releaseScope: &releaseScope{release: b.Release, before: b.Release.DeepCopy(), helmOp: b.HelmOp,
+		cluster: cluster, object: object, otherShard: "the Cluster has another shard"}}
+	report.NotConnecting(b.Release, addonsv1.ClusterNotFoundReason, "the Cluster does not exist yet")
+	if result, err := r.checkPause(t.Context(), pass); err != nil || result == nil {
+		t.Fatalf("a pause does not end the pass: %v, %v", result, err)
+	}
+	if ready := conditions.Get(b.Release, addonsv1.ReadyCondition); ready != nil {
+		t.Errorf("the Cluster exists, but Ready is %+v", ready)
+	}
+	if r.resetIfRecreated(t.Context(), pass.releaseScope) || b.Release.Status.ClusterUID != "new" {
+		t.Errorf("the UID of the Cluster is %q", b.Release.Status.ClusterUID)
 	}
 }

@@ -216,6 +216,10 @@ func (r *Reconciler) checkPause(_ context.Context, p *releasePass) (*ctrl.Result
 	if why == "" {
 		return nil, nil
 	}
+	if conditions.GetReason(p.release, addonsv1.ReadyCondition) == addonsv1.ClusterNotFoundReason {
+		// The release has waited for its Cluster. Nothing else is known of it yet.
+		conditions.Delete(p.release, addonsv1.ReadyCondition)
+	}
 	r.readAgain(p.release) // Users pause a release to change it by hand.
 	return after(0), nil
 }
