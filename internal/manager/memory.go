@@ -45,6 +45,10 @@ const (
 	// began during the burst have received their first events by then, and objects that were kept for a minute are
 	// garbage.
 	laterTicks = 15
+
+	// programTicks is the number of intervals at rest between two returns of the program's pages. Each page that is used
+	// makes the kernel map up to 64 KiB around it, so the pages of an idle manager increase again after a return.
+	programTicks = 12
 )
 
 // memoryReturner returns memory to the system after a burst of work, such as the upgrade of a whole fleet. Go alone
@@ -54,6 +58,8 @@ type memoryReturner struct {
 	// read returns the bytes allocated since the start, and the bytes in use after the last garbage collection.
 	read     func() (allocated, live uint64)
 	giveBack func()
+	// returnProgram returns the pages of the program at rest.
+	returnProgram func()
 	// setPercent sets the growth of the heap that starts a collection, and returns the former value. percent is the value
 	// without a burst.
 	setPercent func(int) int
@@ -64,9 +70,12 @@ type memoryReturner struct {
 }
 
 func setupMemory(mgr ctrl.Manager, gcPercent int) error {
+	log := mgr.GetLogger()
 	return mgr.Add(&memoryReturner{
-		read: readHeap, giveBack: func() { giveBack(mgr.GetLogger()) }, setPercent: debug.SetGCPercent, percent: gcPercent,
-		interval: heapInterval, elected: mgr.Elected(),
+		read: readHeap, giveBack: func() { giveBack(log) },
+		// The pages that are used at rest stay in the working set: a node that is short of memory must not drop them first.
+		returnProgram: func() { tryReturnProgram(log, false) },
+		setPercent:    debug.SetGCPercent, percent: gcPercent, interval: heapInterval, elected: mgr.Elected(),
 	})
 }
 
@@ -75,7 +84,12 @@ func setupMemory(mgr ctrl.Manager, gcPercent int) error {
 func giveBack(log logr.Logger) {
 	runtime.GC()
 	debug.FreeOSMemory()
-	if err := returnProgram(); err != nil {
+	tryReturnProgram(log, true)
+}
+
+// tryReturnProgram returns the pages of the program, and logs an error.
+func tryReturnProgram(log logr.Logger, cold bool) {
+	if err := returnProgram(cold); err != nil {
 		log.V(1).Info("Cannot return the pages of the program to the system", "reason", err.Error())
 	}
 }
@@ -94,8 +108,11 @@ func (m *memoryReturner) Start(ctx context.Context) error {
 			m.setPercent(percent)
 			current = percent
 		}
-		if isOver {
+		switch {
+		case isOver:
 			m.giveBack()
+		case b.isProgramDue():
+			m.returnProgram()
 		}
 		select {
 		case <-ctx.Done():
@@ -120,6 +137,8 @@ type burst struct {
 	rest int
 	// later is the number of further intervals after which memory is returned again; 0 if this is done.
 	later int
+	// idle is the number of intervals at rest since the last return of the program's pages.
+	idle int
 	// isStart is true until the work after the start of the process is over.
 	isStart bool
 }
@@ -143,6 +162,21 @@ func (b *burst) isOver(allocated, live uint64) bool {
 	default:
 		return false
 	}
+}
+
+// isProgramDue returns true after each programTicks intervals at rest. It is called once for each interval in which
+// isOver returns false.
+func (b *burst) isProgramDue() bool {
+	if b.rest > 0 || b.later > 0 {
+		b.idle = 0
+		return false
+	}
+	b.idle++
+	if b.idle < programTicks {
+		return false
+	}
+	b.idle = 0
+	return true
 }
 
 // percent returns the growth of the heap that starts a collection, in percent of the bytes in use. configured is the

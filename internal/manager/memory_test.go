@@ -45,6 +45,39 @@ func TestBurstIsOver(t *testing.T) {
 	}
 }
 
+// TestProgramIsReturnedAtRest checks that the pages of the program are returned again and again at rest, and not during
+// a burst or before the memory of a burst is returned.
+func TestProgramIsReturnedAtRest(t *testing.T) {
+	t.Parallel()
+	const live, size, intervals = 100 << 20, 500 << 20, 50
+	const wait = restTicks + laterTicks + programTicks
+	for name, tc := range map[string]struct {
+		// bursts are the intervals with a burst. want are the intervals after which the pages are returned.
+		bursts, want []int
+	}{
+		"no burst": {want: []int{programTicks - 1, 2*programTicks - 1, 3*programTicks - 1, 4*programTicks - 1}},
+		"a burst":  {bursts: []int{0}, want: []int{wait, wait + programTicks}},
+		"a burst after a return": {bursts: []int{programTicks + 1},
+			want: []int{programTicks - 1, programTicks + 1 + wait}},
+		"a burst before the second return of memory": {bursts: []int{0, restTicks + 2}, want: []int{restTicks + 2 + wait}},
+	} {
+		var b burst
+		var got []int
+		allocated := uint64(0)
+		for i := range intervals {
+			if slices.Contains(tc.bursts, i) {
+				allocated += size
+			}
+			if !b.isOver(allocated, live) && b.isProgramDue() {
+				got = append(got, i)
+			}
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: the pages are returned after %v, not %v", name, got, tc.want)
+		}
+	}
+}
+
 func TestSmallManagersHaveNoBursts(t *testing.T) {
 	t.Parallel()
 	var b burst
@@ -107,7 +140,7 @@ func TestStartIsOnlyTheFirstBurst(t *testing.T) {
 			}
 			return allocated, live
 		},
-		giveBack: func() {}, percent: 1, interval: time.Millisecond, elected: elected,
+		giveBack: func() {}, returnProgram: func() {}, percent: 1, interval: time.Millisecond, elected: elected,
 		setPercent: func(percent int) int {
 			percents = append(percents, percent)
 			return 0

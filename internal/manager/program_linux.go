@@ -13,8 +13,12 @@ import (
 )
 
 // returnProgram returns the pages of the program to the system. A start uses most pages of the program, and an idle
-// manager few of them. The kernel maps a page again when it is used, usually from its cache.
-func returnProgram() error {
+// manager few of them. The kernel maps a page again when it is used, usually from its cache. With cold, the pages no
+// longer count as the working set of the container, and a node that is short of memory drops them first.
+//
+// The function reads the mappings each time. Since the last time, a tracer may have written breakpoints into pages of
+// the program, and a return would remove them.
+func returnProgram(cold bool) error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return err
@@ -24,8 +28,9 @@ func returnProgram() error {
 		return err
 	}
 	for _, m := range programMappings(string(described), program) {
-		// Cold pages do not count as the working set of the container. Linux before 5.4 does not know them.
-		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.begin, m.end-m.begin, unix.MADV_COLD)
+		if cold { // Linux before 5.4 does not know cold pages.
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.begin, m.end-m.begin, unix.MADV_COLD)
+		}
 		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, m.begin, m.end-m.begin, unix.MADV_DONTNEED); errno != 0 {
 			return fmt.Errorf("madvise: %w", errno)
 		}
@@ -37,7 +42,8 @@ func returnProgram() error {
 type mapping struct{ begin, end uintptr }
 
 // programMappings returns the mappings of a program in the text of /proc/PID/smaps whose pages all equal the file. A
-// mapping with anonymous pages is left out: their content, such as relocated addresses, is not in the file.
+// mapping with anonymous pages is left out, also if they are swapped out: their content, such as relocated addresses, is
+// not in the file.
 func programMappings(described, program string) []mapping {
 	var found []mapping
 	current, isOfProgram := mapping{}, false
@@ -54,7 +60,11 @@ func programMappings(described, program string) []mapping {
 				strings.Join(fields[5:], " ") == program
 			continue
 		}
-		if isOfProgram && fields[0] == "Anonymous:" && fields[1] == "0" {
+		switch {
+		case !isOfProgram:
+		case fields[1] != "0" && (fields[0] == "Anonymous:" || fields[0] == "Swap:"):
+			isOfProgram = false
+		case fields[0] == "VmFlags:": // the last line of a mapping
 			found = append(found, current)
 		}
 	}
