@@ -107,9 +107,9 @@ demo: ## Three Clusters, an OCI registry and HelmOp on this machine; stop with C
 # both cores have work until the end.
 RACE := ./internal/helmclient ./internal/objectwatch ./internal/cli/fleet ./controllers/helmoprelease \
 	./controllers/cluster ./controllers/helmop ./hack/cmd/testrun ./internal/actionprogress ./internal/artifacts \
-	./internal/async ./internal/attempts ./internal/bundle ./internal/bytebudget ./internal/bytelru ./internal/celexpr \
-	./internal/cli ./internal/cli/bill ./internal/cli/kube ./internal/cli/migrate ./internal/cli/registryaccess \
-	./internal/cli/steer ./internal/cli/support ./internal/clusterlink ./internal/clustermove ./internal/clusterview \
+	./internal/async ./internal/attempts ./internal/brieflru ./internal/bundle ./internal/bytebudget ./internal/bytelru \
+	./internal/celexpr ./internal/cli ./internal/cli/bill ./internal/cli/kube ./internal/cli/migrate \
+	./internal/cli/registryaccess ./internal/cli/steer ./internal/cli/support ./internal/clusterlink ./internal/clustermove ./internal/clusterview \
 	./internal/compact ./internal/drift ./internal/helmclient/actionmemory ./internal/helmclient/apply \
 	./internal/helmclient/connections ./internal/helmclient/dryrun ./internal/helmclient/knownobjects \
 	./internal/helmclient/manifests ./internal/helmclient/recordcodec ./internal/helmclient/records \

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brieflru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
@@ -32,8 +32,12 @@ const objectReadTimeout = 10 * time.Second
 // KindRetry is the wait before the next read of a kind whose first read has not ended.
 const KindRetry = time.Second
 
-// maxTypedClusters is the number of Clusters in the cache of typed Clusters. Each takes about 5 kB.
-const maxTypedClusters = 1 << 14
+// maxTypedClusters is the number of Clusters in the cache of typed Clusters. Each takes about 5 kB. A conversion takes
+// about 30 µs, so it is enough to keep the Clusters for typedKept: the passes of a rollout follow each other faster.
+const (
+	maxTypedClusters = 1 << 14
+	typedKept        = 15 * time.Second
+)
 
 // Reader reads the objects of a Cluster that templates can use. The results are shared with the cache: do not change
 // them. With a thousand Clusters, copies would take most of the time of a pass over a HelmOp.
@@ -44,8 +48,8 @@ type Reader struct {
 	live  client.Reader
 	plans schemaFact
 
-	// clusters caches the Clusters in the types of Cluster API, by UID.
-	clusters *lru.Cache[types.UID, *clusterv1.Cluster]
+	// clusters caches the Clusters in the types of Cluster API for a short time, by UID.
+	clusters *brieflru.Cache[types.UID, *clusterv1.Cluster]
 
 	mu sync.Mutex
 	// versions caches the API versions in which kinds are read, with the times of their lookups.
@@ -65,8 +69,8 @@ type knownVersion struct {
 // NewReader returns a Reader that uses a client which does not wait for the informers of kinds: see kindcache. live
 // reads from the API server.
 func NewReader(reader, live client.Reader) *Reader {
-	clusters, _ := lru.New[types.UID, *clusterv1.Cluster](maxTypedClusters) // fails only for a size below one
-	return &Reader{client: sharingReader{reader}, live: live, clusters: clusters,
+	return &Reader{client: sharingReader{reader}, live: live,
+		clusters: brieflru.New[types.UID, *clusterv1.Cluster](maxTypedClusters, typedKept),
 		versions: map[schema.GroupKind]knownVersion{}}
 }
 
@@ -103,8 +107,8 @@ func (r sharingReader) Get(ctx context.Context, key client.ObjectKey, obj client
 	return r.Reader.Get(ctx, key, obj, append(slices.Clip(options), client.UnsafeDisableDeepCopy)...)
 }
 
-// Typed is [apiutil.TypedCluster] with a cache: a Cluster is converted only after a change. The result is shared: do
-// not change it.
+// Typed is [apiutil.TypedCluster] with a cache: within typedKept, a Cluster is converted only after a change. The
+// result is shared: do not change it.
 func (r *Reader) Typed(u *unstructured.Unstructured) (*clusterv1.Cluster, error) {
 	if known, ok := r.clusters.Get(u.GetUID()); ok && known.ResourceVersion == u.GetResourceVersion() {
 		return known, nil
