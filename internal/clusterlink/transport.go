@@ -81,13 +81,15 @@ func newConnections(settings *clienttransport.Config, refuseLocal bool, signs *p
 	// The second connection resumes the TLS session of the first. This needs no signatures and no certificates.
 	secured.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	if identify := secured.GetClientCertificate; identify != nil {
-		// The function of client-go keeps the texts of the certificate. The new function keeps only the parsed
-		// certificate.
-		certificate, err := identify(nil)
+		// The function of client-go keeps the texts of the certificate, and its parsed form. A handshake needs only its
+		// bytes and the key.
+		identity, err := identify(nil)
 		if err != nil {
 			return nil, err
 		}
-		secured.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
+		unparsed := *identity
+		unparsed.Leaf = nil
+		secured.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &unparsed, nil }
 	}
 	r := &connections{
 		steady: newTransport(settings, secured, refuseLocal),

@@ -5,6 +5,7 @@ package clusterlink
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -19,6 +20,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
@@ -140,6 +142,54 @@ func TestLargeResponsesUseSeparateConnection(t *testing.T) {
 	if again := ask(t, way, request(t, http.MethodPatch, server.URL+"/api/v1/secrets",
 		"application/json")); again == steady {
 		t.Error("a write uses the first connection")
+	}
+}
+
+// TestClientCertificateIsNotParsed checks that a link does not keep the parsed form of its client certificate, and that
+// it identifies itself on both connections.
+func TestClientCertificateIsNotParsed(t *testing.T) {
+	t.Parallel()
+	certificate, key, err := cert.GenerateSelfSignedCertKey("client", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		var identities atomic.Int32
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.TLS.Version == version && r.TLS.PeerCertificates[0].Subject.CommonName != "" {
+				identities.Add(1)
+			}
+		}))
+		server.EnableHTTP2 = true
+		server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: version}
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		settings, err := (&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true,
+			CertData: certificate, KeyData: key}}).TransportConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		way, err := newConnections(settings, false, newPulse())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(way.CloseIdleConnections)
+		for _, accept := range []string{"", "application/json"} {
+			resp, err := way.RoundTrip(request(t, http.MethodGet, server.URL, accept))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := resp.Body.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := identities.Load(); got != 2 {
+			t.Errorf("TLS version %x: %d of 2 requests have the certificate", version, got)
+		}
+		kept, err := way.steady.TLSClientConfig.GetClientCertificate(nil)
+		if err != nil || kept.Leaf != nil || len(kept.Certificate) == 0 {
+			t.Errorf("TLS version %x: the connection keeps %v, %v", version, kept.Leaf, err)
+		}
 	}
 }
 
