@@ -165,7 +165,13 @@ func startLively(t *testing.T, isHTTP2 bool) *lively {
 	if err != nil {
 		t.Fatal(err)
 	}
-	way.steady.DialContext, way.busy.DialContext = signs.watched(l.wire.dial), l.wire.dial
+	way.steady.DialContext = signs.watched(l.wire.dial)
+	newBusy := way.newBusy
+	way.newBusy = func() *http.Transport {
+		busy := newBusy()
+		busy.DialContext = l.wire.dial
+		return busy
+	}
 	config := &rest.Config{Host: "https://192.0.2.1:6443", Transport: way}
 	cluster := &unstructured.Unstructured{}
 	cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))

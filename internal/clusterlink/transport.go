@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,8 @@ const (
 	// response that is awaited counts as late, and a ping is sent. The HTTP/2 client keeps the memory of a connection
 	// for busyPing after it was closed.
 	busyIdle, busyPing = 10 * time.Second, 10 * time.Second
+	// busyKept is the time after its last request for which the transport of the busy connection is kept.
+	busyKept = 2 * busyIdle
 	// dialTimeout, keepAlive and handshakeTimeout are the values of client-go.
 	dialTimeout, keepAlive, handshakeTimeout = 30 * time.Second, 30 * time.Second, 10 * time.Second
 	// maxHeaderBytes is the maximum size of the headers of a response. API servers send about 1 kB.
@@ -57,11 +60,17 @@ var errRedirect = errors.New("the API server redirects the request to another se
 // kB each for TLS records and HTTP/2 frames, and more after one large response. So small and long-lasting responses
 // have their own connection with small buffers. The other connection is closed soon after an action.
 type connections struct {
-	// steady is for probes, watches and reads of metadata; busy is for all other requests.
-	steady, busy *http.Transport
-	pulse        *pulse
+	// steady is for probes, watches and reads of metadata.
+	steady *http.Transport
+	// newBusy returns a transport for all other requests.
+	newBusy func() *http.Transport
+	pulse   *pulse
 
 	mu sync.Mutex
+	// busy is the last result of newBusy, and busyUsed is the time of its last request. busy is nil if there was none
+	// within busyKept: a transport takes some kilobytes, also without a connection.
+	busy     *http.Transport
+	busyUsed time.Time
 	// watching has the number of open watches of each HTTP/2 connection. All responses of a connection share its TLS
 	// state.
 	watching map[*tls.ConnectionState]int
@@ -91,27 +100,34 @@ func newConnections(settings *clienttransport.Config, refuseLocal bool, signs *p
 		unparsed.Leaf = nil
 		secured.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &unparsed, nil }
 	}
+	// The settings have the texts of the kubeconfig. So newBusy must not keep them.
+	proxy, uncompressed := settings.Proxy, settings.DisableCompression
 	r := &connections{
-		steady: newTransport(settings, secured, refuseLocal),
-		busy:   newTransport(settings, secured.Clone(), refuseLocal),
-		pulse:  signs, watching: map[*tls.ConnectionState]int{},
+		steady: newTransport(proxy, uncompressed, secured, refuseLocal),
+		newBusy: func() *http.Transport {
+			busy := newTransport(proxy, uncompressed, secured.Clone(), refuseLocal)
+			busy.HTTP2.MaxReceiveBufferPerStream = busyBuffer
+			busy.IdleConnTimeout, busy.HTTP2.SendPingTimeout = busyIdle, busyPing
+			return busy
+		},
+		pulse: signs, watching: map[*tls.ConnectionState]int{},
 	}
 	r.steady.DialContext = signs.watched(r.steady.DialContext)
-	r.steady.HTTP2.MaxReceiveBufferPerStream, r.busy.HTTP2.MaxReceiveBufferPerStream = steadyBuffer, busyBuffer
+	r.steady.HTTP2.MaxReceiveBufferPerStream = steadyBuffer
 	r.steady.HTTP2.MaxReceiveBufferPerConnection = steadyBuffers
 	r.steady.HTTP2.SendPingTimeout, r.steady.HTTP2.PingTimeout = pingInterval, pingTimeout
-	r.busy.IdleConnTimeout, r.busy.HTTP2.SendPingTimeout = busyIdle, busyPing
 	return r, nil
 }
 
-// newTransport returns client-go's transport for a config, without tables for header compression. The headers of
-// responses always differ, so the tables would take kilobytes to save some bytes.
-func newTransport(settings *clienttransport.Config, secured *tls.Config, refuseLocal bool) *http.Transport {
+// newTransport returns client-go's transport, without tables for header compression. The headers of responses always
+// differ, so the tables would take kilobytes to save some bytes. proxy is nil for the proxy of the environment.
+func newTransport(proxy func(*http.Request) (*url.URL, error), uncompressed bool, secured *tls.Config, refuseLocal bool,
+) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
 	guard := &dialguard.Guard{Dialer: dialer, Refuse: dialguard.IsLocal}
-	proxy, dial := guard.Trusted(http.ProxyFromEnvironment), dialer.DialContext
-	if settings.Proxy != nil {
-		proxy = settings.Proxy
+	dial := dialer.DialContext
+	if proxy == nil {
+		proxy = guard.Trusted(http.ProxyFromEnvironment)
 	}
 	if refuseLocal {
 		dial = guard.DialContext
@@ -123,16 +139,16 @@ func newTransport(settings *clienttransport.Config, secured *tls.Config, refuseL
 		MaxIdleConnsPerHost:    maxIdlePerHost,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DialContext:            dial,
-		DisableCompression:     settings.DisableCompression,
+		DisableCompression:     uncompressed,
 		HTTP2:                  &http.HTTP2Config{MaxDecoderHeaderTableSize: 1, MaxEncoderHeaderTableSize: 1},
 	})
 }
 
 // RoundTrip implements http.RoundTripper.
 func (r *connections) RoundTrip(req *http.Request) (*http.Response, error) {
-	way := r.busy
-	if isSmall(req) {
-		way = r.steady
+	way := r.steady
+	if !isSmall(req) {
+		way = r.useBusy()
 	}
 	resp, err := way.RoundTrip(req)
 	if err == nil && redirectsAway(req, resp) {
@@ -143,6 +159,31 @@ func (r *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 		return r.openWatch(resp)
 	}
 	return resp, err
+}
+
+// useBusy returns the transport of the busy connection for one request.
+func (r *connections) useBusy() *http.Transport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy == nil {
+		r.busy = r.newBusy()
+		time.AfterFunc(busyKept, r.endBusy)
+	}
+	r.busyUsed = time.Now()
+	return r.busy
+}
+
+// endBusy drops the transport of the busy connection if no request has used it for busyKept. A request that still runs
+// keeps its connection.
+func (r *connections) endBusy() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rest := busyKept - time.Since(r.busyUsed); rest > 0 {
+		time.AfterFunc(rest, r.endBusy)
+		return
+	}
+	r.busy.CloseIdleConnections()
+	r.busy = nil
 }
 
 // redirectsAway reports whether a response is a redirect to another server. http.Client would send the request with
@@ -220,7 +261,11 @@ func (b *watchBody) Close() error {
 // CloseIdleConnections closes unused connections.
 func (r *connections) CloseIdleConnections() {
 	r.steady.CloseIdleConnections()
-	r.busy.CloseIdleConnections()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy != nil {
+		r.busy.CloseIdleConnections()
+	}
 }
 
 // isSmall reports whether the response has only small parts: a probe, a watch or metadata.
@@ -238,7 +283,7 @@ func isWatch(req *http.Request) bool { return strings.Contains(req.URL.RawQuery,
 // settings and the credentials, so the texts of the kubeconfig are not kept. signs receives the signs of life of the
 // server.
 func withTransport(config *rest.Config, refuseLocal bool, signs *pulse) (*rest.Config, error) {
-	url, _, err := rest.DefaultServerUrlFor(config)
+	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +291,7 @@ func withTransport(config *rest.Config, refuseLocal bool, signs *pulse) (*rest.C
 	if err != nil {
 		return nil, err
 	}
-	if refuseLocal && settings.Proxy == nil && dialguard.IsLocalName(url.Hostname()) {
+	if refuseLocal && settings.Proxy == nil && dialguard.IsLocalName(server.Hostname()) {
 		return nil, dialguard.ErrRefused // The dialer sees only the address of a proxy in the environment.
 	}
 	transports, err := newConnections(settings, refuseLocal, signs)
@@ -257,6 +302,6 @@ func withTransport(config *rest.Config, refuseLocal bool, signs *pulse) (*rest.C
 	if err != nil {
 		return nil, err
 	}
-	return &rest.Config{Host: url.String(), Transport: transport, UserAgent: config.UserAgent, Timeout: config.Timeout},
+	return &rest.Config{Host: server.String(), Transport: transport, UserAgent: config.UserAgent, Timeout: config.Timeout},
 		nil
 }

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -126,7 +127,7 @@ func TestLargeResponsesUseSeparateConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
 	way := server.way(t)
-	way.busy.IdleConnTimeout = 100 * time.Millisecond
+	way.useBusy().IdleConnTimeout = 100 * time.Millisecond
 	steady := ask(t, way, request(t, http.MethodGet, server.URL+"/version", ""))
 	busy := ask(t, way, request(t, http.MethodGet, server.URL+"/api/v1/secrets", "application/json"))
 	if steady == busy {
@@ -191,6 +192,70 @@ func TestClientCertificateIsNotParsed(t *testing.T) {
 			t.Errorf("TLS version %x: the connection keeps %v, %v", version, kept.Leaf, err)
 		}
 	}
+}
+
+// TestUnusedTransportIsDropped checks that the transport for large responses exists only while it is used, and that a
+// request that still runs keeps its connection.
+func TestUnusedTransportIsDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := newWire()
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(3 * busyKept)
+			_, _ = io.WriteString(w, "end")
+		}))
+		_ = server.Listener.Close()
+		server.Listener, server.EnableHTTP2 = network, true
+		server.StartTLS()
+		defer server.Close()
+		defer network.cut()
+		way := (&apiServer{Server: server}).way(t)
+		newBusy := way.newBusy
+		way.newBusy = func() *http.Transport {
+			busy := newBusy()
+			busy.DialContext = network.dial
+			return busy
+		}
+		kept := func() *http.Transport {
+			way.mu.Lock()
+			defer way.mu.Unlock()
+			return way.busy
+		}
+		if kept() != nil {
+			t.Error("a transport exists before the first request")
+		}
+		resp, err := way.RoundTrip(request(t, http.MethodGet, server.URL, "application/json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := kept()
+		time.Sleep(busyKept - time.Second)
+		if way.useBusy() != first {
+			t.Error("the second request has another transport")
+		}
+		time.Sleep(busyKept - time.Second)
+		synctest.Wait()
+		if kept() != first {
+			t.Error("the transport is dropped too early")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if kept() != nil {
+			t.Error("the unused transport is kept")
+		}
+		if data, err := io.ReadAll(resp.Body); err != nil || string(data) != "end" {
+			t.Errorf("the request that runs receives %q, %v", data, err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		way.CloseIdleConnections()
+		if way.useBusy() == nil {
+			t.Error("there is no transport for the next request")
+		}
+		time.Sleep(busyKept + busyIdle)
+	})
 }
 
 // TestClosedLinkClosesConnections checks that a closed link closes its connections although other transports wrap its
