@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -62,15 +63,10 @@ func (r *Reconciler) sameCluster(ctx context.Context, release *addonsv1.HelmOpRe
 		return "", nil
 	}
 	// After a move, a restore or a re-creation, no HelmOpRelease has the UID any more.
-	others := &addonsv1.HelmOpReleaseList{}
-	if err := r.client.List(ctx, others, client.InNamespace(release.Namespace),
-		client.MatchingFields{apiutil.UIDIndex: uid}, client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("looking for the HelmOpRelease with the UID %s: %w", uid, err)
+	other, err := apiutil.ReleaseWithUID(ctx, r.client, release.Namespace, types.UID(uid))
+	if err != nil || other == nil || apiutil.ClusterKey(other) == apiutil.ClusterKey(release) {
+		return "", err
 	}
-	if len(others.Items) == 0 || apiutil.ClusterKey(&others.Items[0]) == apiutil.ClusterKey(release) {
-		return "", nil
-	}
-	other := &others.Items[0]
 	cluster, otherCluster := apiutil.ClusterTitle(release), apiutil.ClusterTitle(other)
 	own, err := r.serverOf(ctx, apiutil.ClusterKey(release))
 	if err != nil {

@@ -33,8 +33,13 @@ const (
 	// HelmOpIndex is the name of the cache index of HelmOpReleases by the value of the label HelmOpNameLabel.
 	HelmOpIndex = "metadata.labels.helmop-name"
 
-	// UIDIndex is the name of the cache index of HelmOpReleases by their UID.
+	// UIDIndex is the name of the cache index of HelmOpReleases by the beginning of their UID. An index by the whole UID
+	// would have two sets with one element for each HelmOpRelease.
 	UIDIndex = "metadata.uid"
+
+	// uidKeyBytes is the length of the keys in UIDIndex, in bytes: two hexadecimal digits divide the HelmOpReleases of a
+	// namespace into 256 sets.
+	uidKeyBytes = 2
 )
 
 // blockedReasons are the reasons of a release that waits for other releases.
@@ -318,7 +323,26 @@ func ReleasesOf(helmOp *addonsv1.HelmOp) client.MatchingFields {
 }
 
 // UIDsOfRelease returns the keys of a HelmOpRelease in UIDIndex.
-func UIDsOfRelease(obj client.Object) []string { return []string{string(obj.GetUID())} }
+func UIDsOfRelease(obj client.Object) []string { return []string{uidKey(obj.GetUID())} }
+
+func uidKey(uid types.UID) string { return string(uid[:min(uidKeyBytes, len(uid))]) }
+
+// ReleaseWithUID returns the HelmOpRelease of a namespace that has a UID, or nil. It points into the cache and must not
+// be changed.
+func ReleaseWithUID(ctx context.Context, reader client.Reader, namespace string, uid types.UID,
+) (*addonsv1.HelmOpRelease, error) {
+	similar := &addonsv1.HelmOpReleaseList{}
+	if err := reader.List(ctx, similar, client.InNamespace(namespace), client.MatchingFields{UIDIndex: uidKey(uid)},
+		client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("looking for the HelmOpRelease with the UID %s: %w", uid, err)
+	}
+	for i := range similar.Items {
+		if similar.Items[i].UID == uid {
+			return &similar.Items[i], nil
+		}
+	}
+	return nil, nil
+}
 
 // ChildrenOfCluster returns the HelmOpReleases of a Cluster in all namespaces. They point into the cache and must not
 // be changed. It logs an error and returns nil if the list fails.
