@@ -28,6 +28,9 @@ const (
 	maxKeptBytes = 2 * smallBytes
 	// lengthBytes is the size of the length prefix of an event in binary form.
 	lengthBytes = 4
+	// waitBytes is the size of the piece in which the beginning of an event is received: each stream has it all the time.
+	// chunkBytes is the size of the pieces in which the rest of an event is received.
+	waitBytes, chunkBytes = 64, 512
 )
 
 var errFrameTooLarge = fmt.Errorf("a watch event is larger than %d MiB", maxFrameBytes>>20)
@@ -49,8 +52,10 @@ type frames struct {
 	isLarge bool
 	// timeout ends the stream if the event is not received in time; nil if no rest of an event is awaited.
 	timeout *time.Timer
-	// chunk is the last piece that was read. unread is its part that belongs to later events.
-	chunk  [512]byte
+	// waiting receives the beginning of an event. chunk receives the rest; nil if there is no rest and nothing unread.
+	waiting [waitBytes]byte
+	chunk   *[chunkBytes]byte
+	// unread is the part of the last piece that belongs to later events.
 	unread []byte
 }
 
@@ -67,8 +72,11 @@ type eventMemory struct {
 	abandon func()
 }
 
-// frameBuffers are buffers for events that are being received.
-var frameBuffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
+// frameBuffers are buffers for events that are being received, and frameChunks are buffers for their pieces.
+var (
+	frameBuffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
+	frameChunks  = sync.Pool{New: func() any { return &[chunkBytes]byte{} }}
+)
 
 // next waits for the next event and passes it to take, which must not keep it. The error is io.EOF if the body ended
 // between two events.
@@ -95,17 +103,23 @@ func (f *frames) next(take func([]byte) error) error {
 // wait waits until a part of the next event has been read. It reads nothing if the last read went beyond its event.
 func (f *frames) wait() error {
 	for !f.arrived() {
-		if err := f.read(); err != nil {
+		if err := f.read(f.waiting[:]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// arrived reports whether a part of the next event has been read already.
+// arrived reports whether a part of the next event has been read already. If not, the stream keeps no chunk.
 func (f *frames) arrived() bool {
-	f.unread = trimSpace(f.unread)
-	return len(f.unread) > 0
+	if f.unread = trimSpace(f.unread); len(f.unread) > 0 {
+		return true
+	}
+	if f.chunk != nil {
+		frameChunks.Put(f.chunk)
+		f.chunk, f.unread = nil, nil
+	}
+	return false
 }
 
 // end releases the memory and the slot of an event.
@@ -131,10 +145,11 @@ func (f *frames) stopTimeout() {
 
 func trimSpace(data []byte) []byte { return bytes.TrimLeft(data, " \t\r\n") }
 
-// read waits for more bytes. All earlier bytes must have been consumed: read overwrites them.
-func (f *frames) read() error {
-	n, err := f.body.Read(f.chunk[:])
-	f.unread = f.chunk[:n]
+// read waits for more bytes, and reads them into a piece. All earlier bytes must have been consumed: read overwrites
+// them.
+func (f *frames) read(piece []byte) error {
+	n, err := f.body.Read(piece)
+	f.unread = piece[:n]
 	if n > 0 {
 		return nil
 	}
@@ -146,7 +161,10 @@ func (f *frames) more() error {
 	if f.timeout == nil && f.memory.abandon != nil {
 		f.timeout = time.AfterFunc(2*f.memory.maxWait, f.memory.abandon)
 	}
-	err := f.read()
+	if f.chunk == nil {
+		f.chunk = frameChunks.Get().(*[chunkBytes]byte)
+	}
+	err := f.read(f.chunk[:])
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

@@ -15,6 +15,7 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,6 +98,34 @@ func TestFrames(t *testing.T) {
 	f := frames{body: strings.NewReader("{}{}")}
 	if err := f.next(func([]byte) error { return errNoEvent }); !errors.Is(err, errNoEvent) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestWaitingStreamHasNoChunk checks that a stream that waits for its next event keeps only a small buffer, and that a
+// chunk is kept as long as it has a part of the next event.
+func TestWaitingStreamHasNoChunk(t *testing.T) {
+	t.Parallel()
+	event := `{"a":"` + strings.Repeat("x", 3*chunkBytes) + `"}`
+	f := frames{body: strings.NewReader(event + `{"b":1}` + "\n" + event)}
+	for i, want := range []struct {
+		event   string
+		arrived bool
+	}{{event, true}, {`{"b":1}`, true}, {event, false}} {
+		err := f.next(func(got []byte) error {
+			if string(got) != want.event {
+				t.Errorf("event %d is %q", i, got)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.arrived(); got != want.arrived || (f.chunk != nil) != want.arrived {
+			t.Errorf("after event %d: another has arrived: %t, chunk: %t", i, got, f.chunk != nil)
+		}
+	}
+	if size := unsafe.Sizeof(f); size > 256 {
+		t.Errorf("a stream that waits has %d bytes", size)
 	}
 }
 
