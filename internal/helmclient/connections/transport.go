@@ -62,39 +62,43 @@ type boundedTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(req.Context())
-	stop := context.AfterFunc(t.parent, func() { cancel(context.Cause(t.parent)) })
+	caller, watch := req.Context(), isWatch(req)
+	ctx, release := caller, func() {}
+	var cancel context.CancelCauseFunc
+	if !watch || t.parent.Done() != nil { // A watch that only its caller ends needs no context of its own.
+		ctx, cancel = context.WithCancelCause(caller)
+		stop := context.AfterFunc(t.parent, func() { cancel(context.Cause(t.parent)) })
+		release = func() { stop(); cancel(nil) }
+	}
 	if t.limiter != nil {
 		if err := t.limiter.Wait(ctx); err != nil {
-			defer cancel(nil)
-			defer stop()
-			return nil, causeOf(ctx, req.Context(), err)
+			defer release()
+			return nil, causeOf(ctx, caller, err)
 		}
 	}
-	watch := isWatch(req)
-	release := func() { stop(); cancel(nil) }
-	bound := func() {
-		timer := time.AfterFunc(t.timeout, func() { cancel(helmerr.ErrRequestDeadline) })
-		release = func() { timer.Stop(); stop(); cancel(nil) }
-	}
 	if !watch {
-		bound()
+		release = t.limitTime(cancel, release)
 	}
 
 	resp, err := t.base.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		defer release()
-		return nil, causeOf(ctx, req.Context(), err)
+		return nil, causeOf(ctx, caller, err)
 	}
 	limitRetryAfter(resp.Header)
 	if watch && resp.StatusCode != http.StatusOK { // The clients read an error response as a whole.
 		watch = false
-		bound()
+		if cancel == nil {
+			ctx, cancel = context.WithCancelCause(caller)
+			stop := closeAtEnd(ctx, caller, resp.Body)
+			release = func() { stop(); cancel(nil) }
+		}
+		release = t.limitTime(cancel, release)
 	}
 	if watch {
 		resp = detached(resp)
 	}
-	caller := req.Context() // The body of a long watch must not keep the whole request in memory.
+	// The body of a long watch must not keep the whole request in memory.
 	body := &boundedBody{body: resp.Body, from: resp.Body, remaining: -1, release: release,
 		cause: func(err error) error { return causeOf(ctx, caller, err) }}
 	if !watch {
@@ -119,6 +123,22 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		t.kindsChanged()
 	}
 	return resp, nil
+}
+
+// limitTime cancels a request at its deadline. It returns the function that ends the request.
+func (t *boundedTransport) limitTime(cancel context.CancelCauseFunc, release func()) func() {
+	timer := time.AfterFunc(t.timeout, func() { cancel(helmerr.ErrRequestDeadline) })
+	return func() { timer.Stop(); release() }
+}
+
+// closeAtEnd closes a body at the end of a context that began after the request, so that a read of the body ends. The
+// transport does this at the end of the caller's context, with another error.
+func closeAtEnd(ctx, caller context.Context, body io.Closer) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		if caller.Err() == nil {
+			_ = body.Close() // The read reports the cause.
+		}
+	})
 }
 
 // limitRetryAfter limits the wait that a response demands to maxRetryAfter. client-go ignores a Retry-After that is not

@@ -91,6 +91,67 @@ func TestTransportDeadlines(t *testing.T) {
 	}
 }
 
+// TestWatchHasNoContextOfItsOwn checks that only requests that the transport may end have an additional context.
+func TestWatchHasNoContextOfItsOwn(t *testing.T) {
+	t.Parallel()
+	bounded, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	server := hangingServer(t, true)
+	for name, tc := range map[string]struct {
+		parent context.Context
+		query  string
+		want   bool
+	}{
+		"a watch":                 {context.Background(), "?watch=true", false},
+		"a watch with an action":  {bounded, "?watch=true", true},
+		"a read":                  {context.Background(), "", true},
+		"a read during an action": {bounded, "", true},
+	} {
+		caller, cancel := context.WithCancel(t.Context())
+		transport := &boundedTransport{parent: tc.parent, timeout: time.Minute,
+			base: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if got := r.Context() != caller; got != tc.want {
+					t.Errorf("%s: an own context: %t", name, got)
+				}
+				cancel()
+				return http.DefaultTransport.RoundTrip(r)
+			})}
+		if err := read(caller, t, transport, server.URL+tc.query); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestErrorOfWatchHasDeadline checks that the body of an error response to a watch must arrive in time, also if the
+// watch has no context of its own.
+func TestErrorOfWatchHasDeadline(t *testing.T) {
+	t.Parallel()
+	for name, isHTTP2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, "{")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}))
+		server.EnableHTTP2 = isHTTP2
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		transport := &boundedTransport{base: server.Client().Transport, parent: context.Background(),
+			timeout: 20 * time.Millisecond}
+		if err := read(t.Context(), t, transport, server.URL+"?watch=true"); !errors.Is(err, helmerr.ErrRequestDeadline) {
+			t.Errorf("%s: the deadline: %v", name, err)
+		}
+		transport.timeout = time.Minute
+		caller, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := read(caller, t, transport, server.URL+"?watch=true"); !errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, helmerr.ErrRequestDeadline) {
+			t.Errorf("%s: the end of the caller: %v", name, err)
+		}
+	}
+}
+
 // TestOpenWatchKeepsNoRequest checks that an open watch keeps neither its request nor the headers of its response.
 func TestOpenWatchKeepsNoRequest(t *testing.T) {
 	t.Parallel()
