@@ -111,7 +111,7 @@ func TestMemoryIsReturnedAfterBurst(t *testing.T) {
 	if err := m.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if want := []int{100, 25}; !slices.Equal(percents, want) {
+	if want := []int{100, 15}; !slices.Equal(percents, want) {
 		t.Errorf("collections start at a growth of %v percent, not %v", percents, want)
 	}
 	if reads < 1+restTicks {
@@ -186,7 +186,9 @@ func TestSmallHeapIsCollectedLessOftenDuringBurst(t *testing.T) {
 		live             uint64
 		configured, want int
 	}{
-		"no burst":                  {burst{}, 20 << 20, 25, 25},
+		"no burst":                  {burst{}, 20 << 20, 25, 15},
+		"no burst, saved memory":    {burst{}, 20 << 20, 10, 10},
+		"no burst, saved CPU":       {burst{}, 20 << 20, 26, 26},
 		"nothing is known":          {burst{rest: 1}, 0, 25, 100},
 		"a small heap":              {burst{rest: 1}, 20 << 20, 25, 100},
 		"a middle heap":             {burst{rest: 1}, 64 << 20, 25, 37},

@@ -138,9 +138,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.rendering.addFlags(fs)
 	addTracingFlags(fs, &o.tracing)
 	o.addDiagnosticFlags(fs)
-	fs.IntVar(&o.gcPercent, "gc-percent", 25,
+	fs.IntVar(&o.gcPercent, "gc-percent", defaultPercent,
 		"Growth of the heap since the last garbage collection, in percent, that starts the next one (GOGC). "+
-			"Lower values save memory and cost CPU time.")
+			"Lower values save memory and cost CPU time. At rest, the manager uses at most 15 for values up to 25.")
 	fs.BoolVar(&o.allowLocal, "allow-local-addresses", false,
 		"Allow loopback, link-local and unspecified addresses for the registries and proxies of HelmOps and the API servers "+
 			"of kubeconfigs, and loopback addresses for the revocation services of certificates. "+
