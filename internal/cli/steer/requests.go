@@ -341,8 +341,8 @@ func abortRollout(helmOp *addonsv1.HelmOp) (string, error) {
 }
 
 // isReturned reports whether the rollout is aborted and all Clusters have returned. The wait ends with an error if
-// HelmOp waits for no Cluster any more, but a Cluster may not have returned.
-func isReturned(changed *addonsv1.HelmOp) goal {
+// HelmOp waits for no Cluster any more, but a Cluster has not returned. releases reads the releases of the HelmOp.
+func isReturned(changed *addonsv1.HelmOp, releases func() ([]*addonsv1.HelmOpRelease, error)) goal {
 	revision := changed.Status.Rollout.Revision
 	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
 		r, err := rolloutOf(helmOp, revision)
@@ -356,31 +356,37 @@ func isReturned(changed *addonsv1.HelmOp) goal {
 		case r.WaitingFor != "":
 			return false, fleetview.WaitingFor(r), nil
 		}
-		if others := notReturned(helmOp.Status.Clusters); others != "" {
-			return false, "", refuse(helmOp, "the rollout of HelmOp revision %d is %s, but not all Clusters have "+
-				"HelmOp revision %d: %s; see status", revision, r.Phase, r.LastGoodRevision, others)
+		all, err := releases()
+		if err != nil {
+			return false, "", err
+		}
+		if others := notReturned(r, all); len(others) > 0 {
+			return false, "", refuse(helmOp, "the rollout of HelmOp revision %d is %s, but HelmOp revision %d is not Ready in "+
+				"%s; see status", revision, r.Phase, r.LastGoodRevision, ofClusters(others))
 		}
 		return true, "", nil
 	}
 }
 
-// notReturned returns the numbers of Clusters that may not have returned to the last known good HelmOp revision
-// although HelmOp does not wait for them; empty if there are none.
-func notReturned(c *addonsv1.ClusterCounts) string {
-	if c == nil {
-		return ""
-	}
-	var parts []string
-	for _, count := range []struct {
-		n     int32
-		state string
-	}{{c.Failed, "failed"}, {c.Unreachable, "unreachable"}, {c.Paused, "paused"},
-		{c.Deferred, "waiting for maintenance"}} {
-		if count.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", count.n, count.state))
+// notReturned returns the Clusters that have not returned from a rollout. They still have its HelmOp revision, or their
+// releases are not Ready since the return. Other unhealthy Clusters do not count, because the rollout did not reach
+// them.
+func notReturned(r *addonsv1.RolloutStatus, releases []*addonsv1.HelmOpRelease) []string {
+	var titles []string
+	for _, release := range releases {
+		assigned := release.Spec.Rollout
+		if assigned == nil || !release.DeletionTimestamp.IsZero() {
+			continue
+		}
+		_, isPinned := apiutil.PinOf(release)
+		isReturn := assigned.Revision == r.LastGoodRevision && assigned.Reason == addonsv1.ReleaseRolloutReturned &&
+			!assigned.At.Before(&r.StartedAt)
+		if assigned.Revision == r.Revision && !isPinned || isReturn && !apiutil.IsReadyNow(release) {
+			titles = append(titles, apiutil.ClusterTitle(release))
 		}
 	}
-	return strings.Join(parts, ", ")
+	slices.Sort(titles)
+	return titles
 }
 
 // setRolloutPaused sets spec.rollout.paused.

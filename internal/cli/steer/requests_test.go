@@ -152,7 +152,30 @@ func TestRequestsStay(t *testing.T) {
 func TestGoals(t *testing.T) {
 	t.Parallel()
 	requested := fleettest.Rolling(func(h *addonsv1.HelmOp) { h.Annotations[addonsv1.RolloutPromoteAnnotation] = "7/one" })
-	promoted, returned := isPromoted(requested), isReturned(requested)
+	promoted := isPromoted(requested)
+	returnedWith := func(releases ...*addonsv1.HelmOpRelease) goal {
+		return isReturned(requested, func() ([]*addonsv1.HelmOpRelease, error) { return releases, nil })
+	}
+	returned := returnedWith()
+	release := func(cluster string, revision int64, reason addonsv1.ReleaseRolloutReason, ready string,
+	) *addonsv1.HelmOpRelease {
+		r := retriedRelease(cluster, "", ready)
+		r.Generation, r.Spec.Rollout = 3, &addonsv1.ReleaseRollout{Revision: revision, Reason: reason, At: noon}
+		return r
+	}
+	const updated, back = addonsv1.ReleaseRolloutUpdated, addonsv1.ReleaseRolloutReturned
+	const failed = "Ready=False/UpgradeFailed"
+	pinned, leaving, old := release("pinned", 7, updated, failed), release("leaving", 7, updated, failed),
+		release("old", 6, back, "Ready=True/Ready")
+	pinned.Annotations[addonsv1.PinnedRevisionAnnotation] = "7"
+	leaving.DeletionTimestamp, old.Generation = &noon, 4
+	earlier := release("earlier", 6, back, failed)
+	earlier.Spec.Rollout.At = metav1.NewTime(noon.Add(-time.Hour))
+	aborted := func(h *addonsv1.HelmOp) {
+		h.Status.Rollout.Phase, h.Status.Rollout.WaitingFor = addonsv1.RolloutPhaseAborted, ""
+		h.Status.Rollout.StartedAt = noon
+		h.Status.Clusters = &addonsv1.ClusterCounts{Failed: 1, Paused: 1, Unreachable: 1}
+	}
 	next := func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision = 8 }
 	waiting := func(confirmation string) func(*addonsv1.HelmOp) {
 		return func(h *addonsv1.HelmOp) {
@@ -187,15 +210,13 @@ func TestGoals(t *testing.T) {
 		"not aborted":  {returned, nil, false, "the manager to abort the rollout", ""},
 		"returning": {returned, fleettest.Phase(addonsv1.RolloutPhaseAborted), false,
 			"1 of 2 Clusters of wave one to be ready", ""},
-		"returned": {returned, func(h *addonsv1.HelmOp) {
-			h.Status.Rollout.Phase, h.Status.Rollout.WaitingFor = addonsv1.RolloutPhaseAborted, ""
-			h.Status.Clusters = &addonsv1.ClusterCounts{Ready: 2, Selected: 2}
-		}, true, "", ""},
-		"aborted, not returned": {returned, func(h *addonsv1.HelmOp) {
-			h.Status.Rollout.Phase, h.Status.Rollout.WaitingFor = addonsv1.RolloutPhaseAborted, ""
-			h.Status.Clusters = &addonsv1.ClusterCounts{Failed: 1, Unreachable: 2, Paused: 3, Deferred: 4, UpToDate: 5}
-		}, false, "",
-			"not all Clusters have HelmOp revision 6: 1 failed, 2 unreachable, 3 paused, 4 waiting for maintenance"},
+		"returned": {returnedWith(release("x", 6, back, "Ready=True/Ready")), aborted, true, "", ""},
+		"aborted before it reached the others": {returnedWith(release("failed", 6, updated, failed),
+			release("paused", 5, updated, "Paused=True/Paused"), pinned, leaving, earlier, retriedRelease("new", "")), aborted,
+			true, "", ""},
+		"aborted, not returned": {returnedWith(release("paused", 7, updated, "Ready=True/Ready"), old,
+			release("failed", 6, back, failed), release("returned", 6, back, "Ready=True/Ready")), aborted, false, "",
+			"HelmOp revision 6 is not Ready in 3 Clusters: failed, old, paused; see status"},
 		"aborted too late": {returned, fleettest.Phase(addonsv1.RolloutPhaseComplete), false, "",
 			"completed before it was aborted"},
 		"superseded, not abort": {returned, next, false, "", "HelmOp revision 7 was superseded"},

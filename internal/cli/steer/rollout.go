@@ -239,11 +239,19 @@ func newAbort(o kube.Options) *cobra.Command {
 		`Abort a rollout: all Clusters return to the last known good revision, and stay there until the spec changes. The
 command sets the annotation addons.cluster.x-k8s.io/rollout-abort for the current revision.
 
-With --wait, the command fails if a Cluster may not have returned: its release failed, it is unreachable or paused, or
-its return waits for maintenance.`,
+With --wait, the command fails if a Cluster did not return, for example because its release failed, or because the
+Cluster is unreachable or paused. Clusters that the rollout had not reached do not count.`,
 		`  kubectl helmop rollout abort calico --wait`, 1,
 		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
-			return s.changeTo(ctx, c, name, ofRevision(revision, abortRollout), isReturned)
+			changed, err := s.change(ctx, c, name, ofRevision(revision, abortRollout))
+			if err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context) error {
+				return s.observer(c, name).waiter(isReturned(changed, func() ([]*addonsv1.HelmOpRelease, error) {
+					return c.Releases(ctx, changed)
+				}))(ctx)
+			}, nil
 		})
 	addRevision(cmd, &revision)
 	return cmd
