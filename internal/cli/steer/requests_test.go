@@ -388,6 +388,15 @@ func TestIsRolledOut(t *testing.T) {
 			"ReleasesFailed: why"},
 		"failed without a revision": {failedLast(func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }), false, "",
 			"ReleasesFailed: why"},
+		"failed, and retried": {failedLast(func(h *addonsv1.HelmOp) {
+			h.Annotations[addonsv1.RetryRequestedAtAnnotation] = "all"
+		}), false, "", ""},
+		"failed, and the retry has begun": {failedLast(func(h *addonsv1.HelmOp) {
+			h.Status.Clusters = &addonsv1.ClusterCounts{Stalled: 2}
+		}), false, "", ""},
+		"failed, but maintenance without a time": {failedLast(func(h *addonsv1.HelmOp) {
+			h.Status.Clusters = &addonsv1.ClusterCounts{Deferred: 1}
+		}), false, "", ""},
 		"failed, but maintenance comes": {failedLast(func(h *addonsv1.HelmOp) { h.Status.Rollout.NextMaintenance = noon }),
 			false, "", ""},
 		"failed, but the rollout is paused": {failedLast(func(h *addonsv1.HelmOp) { h.Spec.Rollout.Paused = true }), false,
@@ -404,7 +413,12 @@ func TestIsRolledOut(t *testing.T) {
 		"no Cluster":         {func(h *addonsv1.HelmOp) { at("", 3, over)(h); h.Status.Rollout = nil }, true, "", ""},
 		"no revision so far": {func(h *addonsv1.HelmOp) { at("", 3, progress)(h); h.Status.Rollout = nil }, false, "", ""},
 	} {
-		reached, waits, err := isRolledOut(fleettest.Rolling(tc.change))
+		reached, waits, err := isRolledOut(fleettest.Rolling(tc.change), func() ([]*addonsv1.HelmOpRelease, error) {
+			return []*addonsv1.HelmOpRelease{
+				retriedRelease("stalled", "own", "Ready=False/InstallFailed", "Stalled=True/RetriesExhausted"),
+				retriedRelease("failed", "former", "Ready=False/InstallFailed"),
+			}, nil
+		})
 		if reached != tc.reached || waits != tc.waits || (err != nil) != (tc.failed != "") ||
 			err != nil && !strings.Contains(err.Error(), tc.failed) {
 			t.Errorf("%s: got %v, %q, %v", name, reached, waits, err)

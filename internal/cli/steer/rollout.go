@@ -19,6 +19,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 )
 
 func newRollout(o kube.Options, more []*cobra.Command) *cobra.Command {
@@ -90,13 +91,13 @@ func awaitRollout(ctx context.Context, b *kube.Base, name string, follow bool, t
 	o := &observer{client: c, helmOp: name, timeout: timeout}
 	return o.waiter(func(helmOp *addonsv1.HelmOp) (bool, string, error) {
 		show(helmOp)
-		return isRolledOut(helmOp)
+		return isRolledOut(helmOp, func() ([]*addonsv1.HelmOpRelease, error) { return c.Releases(ctx, helmOp) })
 	})(ctx)
 }
 
 // isRolledOut reports whether the rollout of the current spec is complete. The wait ends with an error if the rollout
-// cannot complete without an action of a user.
-func isRolledOut(helmOp *addonsv1.HelmOp) (bool, string, error) {
+// cannot complete without an action of a user. releases reads the releases of the HelmOp.
+func isRolledOut(helmOp *addonsv1.HelmOp, releases func() ([]*addonsv1.HelmOpRelease, error)) (bool, string, error) {
 	isCurrent := func(c *metav1.Condition) bool { return c != nil && c.ObservedGeneration == helmOp.Generation }
 	stalled := conditions.Get(helmOp, addonsv1.StalledCondition)
 	rollingOut := conditions.Get(helmOp, addonsv1.RollingOutCondition)
@@ -108,6 +109,11 @@ func isRolledOut(helmOp *addonsv1.HelmOp) (bool, string, error) {
 	case helmOp.Status.ObservedGeneration != helmOp.Generation:
 		return false, "the manager to reconcile the HelmOp", nil
 	case isCurrent(stalled) && stalled.Status == metav1.ConditionTrue && endsRollout(helmOp, stalled.Reason):
+		if stalled.Reason == addonsv1.ReleasesFailedReason {
+			if all, err := releases(); err != nil || isRetrying(helmOp, all) {
+				return false, "", err
+			}
+		}
 		return false, "", refuse(helmOp, "%s: %s", stalled.Reason,
 			fleetview.InlineCommand.ReplaceAllString(stalled.Message, ""))
 	case !isCurrent(rollingOut):
@@ -144,8 +150,26 @@ func endsRollout(helmOp *addonsv1.HelmOp, reason string) bool {
 	case helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused:
 		return false
 	default:
-		return !conditions.IsFalse(helmOp, addonsv1.RollingOutCondition) && r.Wave == "" && r.NextMaintenance.IsZero()
+		c := helmOp.Status.Clusters
+		return !conditions.IsFalse(helmOp, addonsv1.RollingOutCondition) && r.Wave == "" && r.NextMaintenance.IsZero() &&
+			(c == nil || c.Deferred == 0)
 	}
+}
+
+// isRetrying reports whether a retry of Stalled releases is requested or has begun. Then the condition Stalled of the
+// HelmOp is from before the retry, which does not change the generation of the HelmOp.
+func isRetrying(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease) bool {
+	stalled := int32(0)
+	for _, release := range releases {
+		if !conditions.IsTrue(release, addonsv1.StalledCondition) {
+			continue
+		}
+		stalled++
+		if s := (attempts.Subject{Release: release, HelmOp: helmOp}); s.NewRetryRequest() != "" {
+			return true
+		}
+	}
+	return helmOp.Status.Clusters != nil && stalled < helmOp.Status.Clusters.Stalled
 }
 
 func newPromote(o kube.Options) *cobra.Command {
