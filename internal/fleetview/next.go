@@ -93,11 +93,11 @@ func needsUser(ready *metav1.Condition) bool {
 		!restingReasons[ready.Reason]
 }
 
-// isOutdated reports whether the condition Ready is from before the last change of a HelmOp. HelmOp does not reconcile
-// changes during a pause, so the condition is then as new as it can be.
+// isOutdated reports whether a HelmOp has no condition Ready yet, or one from before the last change. HelmOp does not
+// reconcile changes during a pause, so the condition is then as new as it can be.
 func isOutdated(helmOp *addonsv1.HelmOp) bool {
 	ready := conditions.Get(helmOp, addonsv1.ReadyCondition)
-	return ready != nil && ready.ObservedGeneration < helmOp.Generation && !apiutil.IsHelmOpPaused(helmOp) &&
+	return (ready == nil || ready.ObservedGeneration < helmOp.Generation) && !apiutil.IsHelmOpPaused(helmOp) &&
 		!conditions.IsTrue(helmOp, addonsv1.PausedCondition)
 }
 

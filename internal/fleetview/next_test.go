@@ -49,7 +49,7 @@ func TestNext(t *testing.T) {
 				fleettest.Condition("Paused=True/BeingMoved")}
 		}, []string{"kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h clusterctl.cluster.x-k8s.io/delete-for-move-"}},
 		"not resolved": {func(h *addonsv1.HelmOp) {
-			h.Status.Conditions = []metav1.Condition{fleettest.Condition("Resolved=False/NoMatchingTag")}
+			h.Status.Conditions = append(h.Status.Conditions, fleettest.Condition("Resolved=False/NoMatchingTag"))
 		}, []string{"x reconcile h -n ns"}},
 		"not ready for another reason": {func(h *addonsv1.HelmOp) {
 			h.Status.Conditions = []metav1.Condition{fleettest.Condition("Ready=False/TemplateFailed")}
@@ -101,18 +101,26 @@ func TestSummaryOfDeleted(t *testing.T) {
 	}
 }
 
-// TestSummaryOfChanged checks that the summary does not show an old condition Ready as the present one.
+// TestSummaryOfChanged checks the summary of a HelmOp that HelmOp has not reconciled since its creation or its last
+// change.
 func TestSummaryOfChanged(t *testing.T) {
 	t.Parallel()
-	helmOp := fleettest.Rolling(func(h *addonsv1.HelmOp) {
-		h.Generation, h.Status.Conditions = 4, []metav1.Condition{fleettest.Condition("Ready=True/Ready")}
-		h.Status.Rollout = nil
-	})
-	summary := SummaryOf(helmOp, Program{})
-	const want = "h: not reconciled yet; wait until the last change is reconciled. If this takes longer than a minute, " +
-		"check that the manager runs"
-	if line := summary.Line(noon, false); line != want || summary.Ready != metav1.ConditionUnknown {
-		t.Errorf("got %q, %s", line, summary.Ready)
+	for name, change := range map[string]func(*addonsv1.HelmOp){
+		"changed": func(h *addonsv1.HelmOp) { h.Generation = 4 },
+		"created": func(h *addonsv1.HelmOp) { h.Status.Conditions = nil },
+	} {
+		helmOp := fleettest.Rolling(change)
+		helmOp.Status.Rollout = nil
+		summary := SummaryOf(helmOp, Program{})
+		const want = "h: not reconciled yet; wait until the last change is reconciled. If this takes longer than a minute, " +
+			"check that the manager runs"
+		if line := summary.Line(noon, false); line != want || summary.Ready != metav1.ConditionUnknown || !summary.Unhealthy {
+			t.Errorf("%s: got %q, %s, %v", name, line, summary.Ready, summary.Unhealthy)
+		}
+		helmOp.Spec.Paused = true
+		if summary := SummaryOf(helmOp, Program{}); summary.Unhealthy {
+			t.Errorf("%s, and paused: unhealthy", name)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func TestScreen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"12:00:00, until Ctrl-C", "", "h: not reconciled yet; Helm...", "... and 7 more lines; --sta..."}
+	want := []string{"12:00:00, until Ctrl-C", "", "h: not Ready (ReleasesFaile...", "... and 7 more lines; --sta..."}
 	if !slices.Equal(small, want) {
 		t.Errorf("got %q, want %q", small, want)
 	}

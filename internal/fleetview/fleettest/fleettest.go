@@ -33,6 +33,7 @@ func Rolling(change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 		Annotations: map[string]string{}}}
 	helmOp.Spec.Rollout = &addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "one"}, {Name: "two"}}}
 	helmOp.Status.ObservedGeneration = 3
+	helmOp.Status.Conditions = []metav1.Condition{Condition("Ready=True/Ready")}
 	helmOp.Status.Rollout = &addonsv1.RolloutStatus{Revision: 7, LastGoodRevision: 6, Wave: "one",
 		Phase: addonsv1.RolloutPhaseProgressing, WaitingFor: "1 of 2 Clusters of wave one to be ready"}
 	if change != nil {
@@ -77,6 +78,7 @@ func Objects() (*addonsv1.HelmOp, []*addonsv1.HelmOpRelease, []*unstructured.Uns
 	helmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}
 	helmOp.Spec.Rollout = &addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "first",
 		ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"stage": "one"}}}}}
+	helmOp.Status.Conditions = []metav1.Condition{Condition("Ready=False/ReleasesFailed")}
 	helmOp.Status.Rollout = &addonsv1.RolloutStatus{Revision: 7}
 	helmOp.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "c", Reason: "TemplateFailed", Message: "no key"},
 		{Cluster: "a", Reason: "TemplateFailed", Message: "no key in a"}}
