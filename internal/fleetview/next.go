@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -287,9 +288,8 @@ func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
 		case slices.ContainsFunc(failures, func(failure addonsv1.ClusterFailure) bool {
 			return failure.Reason == addonsv1.ReleaseConflictReason
 		}):
-			// A retry of all releases would take releases back from another HelmOp.
-			add("Correct the causes, then retry single releases with --cluster, except those with the reason "+
-				addonsv1.ReleaseConflictReason, "")
+			add("Correct the causes, then retry the failed releases, except those that another HelmOp has taken over",
+				on("retry"))
 		default:
 			add("Correct the cause, then retry the failed releases", on("retry"))
 		}
@@ -352,7 +352,7 @@ func NextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, ro
 	switch row.State {
 	case StateStalled, StateFailed:
 		if isLost && release.DeletionTimestamp.IsZero() {
-			add(nextForLost(helmOp, lostTo), "")
+			add(nextForLost(helmOp, release, lostTo), "")
 			break
 		}
 		add(nextForFailure(release, row, retry, on("confirm")))
@@ -401,15 +401,25 @@ func nextForFailure(release *addonsv1.HelmOpRelease, row *Row, retry, confirm st
 }
 
 // nextForLost returns what a user can do for a release that another HelmOp, or the HelmOp in another management
-// cluster, has taken over. A retry is not recommended, because it takes the release back.
-func nextForLost(helmOp *addonsv1.HelmOp, owner string) string {
+// cluster, has taken over. A retry is not recommended: it changes nothing, or takes the release back.
+func nextForLost(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, owner string) string {
+	retry := ""
+	if RetryTakesBack(release) {
+		retry = ". A retry of this release takes it back"
+	}
 	if strings.HasPrefix(owner, "management-cluster/") {
 		return fmt.Sprintf("HelmOp %q in another management cluster has taken over the release. To leave the release "+
-			"there, delete the HelmOp in this management cluster. A retry of this release takes it back", helmOp.Name)
+			"there, delete the HelmOp in this management cluster", helmOp.Name) + retry
 	}
 	return fmt.Sprintf("HelmOp %q has taken over the release. To leave the release there, change the labels of the "+
-		"Cluster so that HelmOp %q no longer selects it: the release stays installed. A retry of this release takes it back",
-		owner, helmOp.Name)
+		"Cluster so that HelmOp %q no longer selects it: the release stays installed", owner, helmOp.Name) + retry
+}
+
+// RetryTakesBack reports whether another HelmOp, or the HelmOp in another management cluster, has taken over a release,
+// and a retry takes the release back.
+func RetryTakesBack(release *addonsv1.HelmOpRelease) bool {
+	install := release.Spec.Install
+	return release.Annotations[addonsv1.LostToAnnotation] != "" && install != nil && ptr.Deref(install.TakeOwnership, false)
 }
 
 func nextForPause(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, p Program) []Step {

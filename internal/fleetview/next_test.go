@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -58,10 +59,9 @@ func TestNext(t *testing.T) {
 			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "management cluster",
 				Reason: addonsv1.ConfirmationRequiredReason}}
 		}, []string{"x describe h -n ns --cluster 'management cluster'", "x confirm h -n ns"}},
-		"a failure and a lost release": {func(h *addonsv1.HelmOp) {
-			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "one", Reason: addonsv1.UpgradeFailedReason},
-				{Cluster: "two", Reason: addonsv1.ReleaseConflictReason}}
-		}, []string{"x describe h -n ns --cluster one", ""}},
+		"a conflict": {func(h *addonsv1.HelmOp) {
+			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "one", Reason: addonsv1.ReleaseConflictReason}}
+		}, []string{"x describe h -n ns --cluster one", "x retry h -n ns"}},
 		"being deleted in a rollout": {func(h *addonsv1.HelmOp) {
 			fleettest.Awaiting(h)
 			fleettest.Deleting(h)
@@ -161,6 +161,17 @@ func TestNextForFailure(t *testing.T) {
 			release.Annotations = map[string]string{addonsv1.LostToAnnotation: tc.lostTo}
 		}
 		steps := NextForRelease(fleettest.Rolling(nil), release, &tc.row, Program{Name: "x"})
+		if tc.lostTo != "" {
+			const takesBack = ". A retry of this release takes it back"
+			if strings.HasSuffix(steps[0].Why, takesBack) {
+				t.Errorf("%s, without takeOwnership: %+v", name, steps)
+			}
+			release.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: ptr.To(true)}
+			steps = NextForRelease(fleettest.Rolling(nil), release, &tc.row, Program{Name: "x"})
+			if !strings.HasSuffix(steps[0].Why, takesBack) {
+				t.Errorf("%s, with takeOwnership: %+v", name, steps)
+			}
+		}
 		if len(steps) != 1 || !strings.Contains(steps[0].Why, tc.want) || steps[0].Command != tc.command {
 			t.Errorf("%s: %+v", name, steps)
 		}

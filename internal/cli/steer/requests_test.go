@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -468,6 +469,7 @@ func TestRetryKeepsLostReleases(t *testing.T) {
 	lost.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(helmOp,
 		addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))}
 	lost.Annotations[addonsv1.LostToAnnotation] = "ns.next"
+	lost.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: ptr.To(true)}
 	c := &kube.Client{Namespace: helmOp.Namespace,
 		WithWatch: fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOp, lost).Build()}
 	s := newSteer(kube.Options{Program: "x",
@@ -481,12 +483,20 @@ func TestRetryKeepsLostReleases(t *testing.T) {
 	if err != nil || len(current.Annotations) > 0 {
 		t.Errorf("got the annotations %v, %v", current.Annotations, err)
 	}
-	delete(lost.Annotations, addonsv1.LostToAnnotation)
-	if err := c.Update(t.Context(), lost); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.retryHelmOp(t.Context(), c, helmOp.Name); err != nil {
-		t.Error(err)
+	for name, change := range map[string]func(){
+		"not lost":              func() { delete(lost.Annotations, addonsv1.LostToAnnotation) },
+		"without takeOwnership": func() { lost.Spec.Install = nil },
+	} {
+		before := lost.DeepCopy()
+		change()
+		if err := c.Update(t.Context(), lost); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.retryHelmOp(t.Context(), c, helmOp.Name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		before.ResourceVersion = lost.ResourceVersion
+		lost = before
 	}
 }
 

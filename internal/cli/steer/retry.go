@@ -29,8 +29,8 @@ func newRetry(o kube.Options) *cobra.Command {
 		`Retry failed and stalled releases now, with a fresh budget of retries. The command sets the annotation
 addons.cluster.x-k8s.io/retry-requested-at on the HelmOp or, with --cluster, on one HelmOpRelease.
 
-A retry takes a release back that another HelmOp has taken over. So without --cluster, the command fails if there is
-such a release.
+With spec.install.takeOwnership, a retry takes a release back that another HelmOp has taken over. So without --cluster,
+the command then fails if there is such a release.
 
 With --wait, the command waits for the releases that are Failed or Stalled when it starts, and fails if one of them
 fails again. A release that is being deleted is done when it is uninstalled. If a release fails before Helm acts, for
@@ -168,11 +168,11 @@ func retryAll(value string) request {
 }
 
 // lostTitles returns the Clusters whose releases another HelmOp, or the HelmOp in another management cluster, has taken
-// over. A retry takes such a release back, so a user must name its Cluster.
+// over, and whose releases a retry takes back. A user must name such a Cluster.
 func lostTitles(releases []*addonsv1.HelmOpRelease) []string {
 	var titles []string
 	for _, release := range releases {
-		if release.Annotations[addonsv1.LostToAnnotation] != "" && release.DeletionTimestamp.IsZero() {
+		if release.DeletionTimestamp.IsZero() && fleetview.RetryTakesBack(release) {
 			titles = append(titles, apiutil.ClusterTitle(release))
 		}
 	}
