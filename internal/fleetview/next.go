@@ -70,10 +70,11 @@ type Summary struct {
 	Message string                 `json:"message,omitempty"`
 	// Unhealthy is true if a user has to act, if a Cluster is unhealthy, or if HelmOp has not reconciled the last change
 	// yet.
-	Unhealthy bool                    `json:"unhealthy"`
-	Clusters  *addonsv1.ClusterCounts `json:"clusters,omitempty"`
-	// Rollout is the rollout. It is empty if the HelmOp is being deleted: the status still has the rollout from before.
-	Rollout *addonsv1.RolloutStatus `json:"rollout,omitempty"`
+	Unhealthy bool `json:"unhealthy"`
+	// Clusters are the numbers of Clusters. Clusters and Rollout are empty if the HelmOp is being deleted: the status
+	// still has those from before.
+	Clusters *addonsv1.ClusterCounts `json:"clusters,omitempty"`
+	Rollout  *addonsv1.RolloutStatus `json:"rollout,omitempty"`
 	// RolloutPaused is spec.rollout.paused.
 	RolloutPaused bool `json:"rolloutPaused,omitempty"`
 	// Next is what a user can do next.
@@ -111,7 +112,7 @@ func SummaryOf(helmOp *addonsv1.HelmOp, p Program) Summary {
 		Next:          NextForHelmOp(helmOp, p),
 	}
 	if !helmOp.DeletionTimestamp.IsZero() {
-		s.Rollout = nil
+		s.Clusters, s.Rollout = nil, nil
 	}
 	ready := conditions.Get(helmOp, addonsv1.ReadyCondition)
 	if isOutdated(helmOp) {
@@ -121,7 +122,7 @@ func SummaryOf(helmOp *addonsv1.HelmOp, p Program) Summary {
 	if ready != nil {
 		s.Ready, s.Reason, s.Message = ready.Status, ready.Reason, ready.Message
 	}
-	c := helmOp.Status.Clusters
+	c := s.Clusters
 	s.Unhealthy = needsUser(ready) || conditions.IsTrue(helmOp, addonsv1.DeletionsHeldCondition) ||
 		c != nil && c.Failed+c.Stalled+c.Unreachable+c.Drifted > 0
 	return s

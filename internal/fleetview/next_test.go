@@ -87,16 +87,17 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestSummaryOfDeleted checks that the summary of a HelmOp under deletion has no rollout.
+// TestSummaryOfDeleted checks that the summary of a HelmOp under deletion has no rollout and no counts from before.
 func TestSummaryOfDeleted(t *testing.T) {
 	t.Parallel()
 	summary := SummaryOf(fleettest.Rolling(func(h *addonsv1.HelmOp) {
 		fleettest.Awaiting(h)
 		fleettest.Deleting(h)
+		h.Status.Clusters = &addonsv1.ClusterCounts{Failed: 1}
 	}), Program{Name: "x"})
 	const want = "h: not Ready (Deleting); wait until the releases are uninstalled. To see what each release waits for: " +
 		"x status h -n ns --watch"
-	if line := summary.Line(noon, false); line != want {
+	if line := summary.Line(noon, false); line != want || summary.Unhealthy || summary.Clusters != nil {
 		t.Errorf("got %q", line)
 	}
 }

@@ -245,7 +245,7 @@ func (w *World) RowOf(release *addonsv1.HelmOpRelease) Row {
 	case StateOutdated:
 		row.Reason, row.Message = "", fmt.Sprintf("Has HelmOp revision %d; the newest is %d", row.HelmOpRevision, revision)
 		// The newest revision may have failed for this Cluster before it was assigned.
-		for _, failure := range helmOp.Status.Failures {
+		for _, failure := range FailuresOf(helmOp) {
 			if failure.Cluster == row.Cluster {
 				row.State, row.Reason, row.Message = StateFailed, failure.Reason, failure.Message
 			}
@@ -256,6 +256,15 @@ func (w *World) RowOf(release *addonsv1.HelmOpRelease) Row {
 	return row
 }
 
+// FailuresOf returns the failures in the status of a HelmOp. It returns none for a HelmOp that is being deleted: the
+// status then still has the failures from before.
+func FailuresOf(helmOp *addonsv1.HelmOp) []addonsv1.ClusterFailure {
+	if !helmOp.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return helmOp.Status.Failures
+}
+
 // missing returns rows for the Clusters that a HelmOp selects and that have no release, as far as the caller knows. It
 // considers the Clusters of the namespace and the shard of the HelmOp, and the failures in the status of the HelmOp.
 func (w *World) missing(helmOp *addonsv1.HelmOp) []Row {
@@ -264,7 +273,7 @@ func (w *World) missing(helmOp *addonsv1.HelmOp) []Row {
 		rows = append(rows, Row{Namespace: helmOp.Namespace, HelmOp: helmOp.Name, Cluster: cluster, State: state,
 			Reason: reason, Message: message})
 	}
-	for _, failure := range helmOp.Status.Failures {
+	for _, failure := range FailuresOf(helmOp) {
 		row(failure.Cluster, StateFailed, failure.Reason, failure.Message)
 	}
 	selector, err := selection.Compile(helmOp.Spec.ClusterSelector)

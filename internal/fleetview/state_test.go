@@ -164,6 +164,12 @@ func TestRows(t *testing.T) {
 	if rows := w.rows(); len(rows) != 4 {
 		t.Errorf("%d rows without the right to list Clusters", len(rows))
 	}
+	fleettest.Deleting(w.HelmOps[client.ObjectKey{Namespace: "ns", Name: "h"}])
+	for _, row := range w.rows() {
+		if row.State != StateOutdated {
+			t.Errorf("got a row from before the deletion of the HelmOp: %+v", row)
+		}
+	}
 }
 
 func TestFilter(t *testing.T) {

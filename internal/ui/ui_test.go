@@ -24,6 +24,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview/fleettest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ui"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ui/uitest"
 )
@@ -319,6 +320,20 @@ func TestHostileTexts(t *testing.T) {
 				checkElement(t, element, ids)
 			}
 		}
+	}
+}
+
+// TestDeletedHelmOp checks that the view of a HelmOp under deletion does not show the rollout from before.
+func TestDeletedHelmOp(t *testing.T) {
+	t.Parallel()
+	const rollout = `id="rollout"`
+	source := uitest.New(8)
+	if _, text := get(t, newPage(source, "/"), "/helmop/fleet/calico"); !strings.Contains(text, rollout) {
+		t.Error("the view does not show the rollout")
+	}
+	source.ChangeHelmOp("calico", fleettest.Deleting)
+	if _, text := get(t, newPage(source, "/"), "/helmop/fleet/calico"); strings.Contains(text, rollout) {
+		t.Error("the view shows the rollout of a HelmOp under deletion")
 	}
 }
 

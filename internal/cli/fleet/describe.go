@@ -83,9 +83,9 @@ func (d *describe) helmOp(ctx context.Context, c *kube.Client, helmOp *addonsv1.
 			plural.Count(held.Waiting, "release waits", "releases wait"),
 			fleetview.Age(d.Now(), held.WaitingSince.Time))
 	}
-	if len(helmOp.Status.Failures) > 0 {
+	if failures := fleetview.FailuresOf(helmOp); len(failures) > 0 {
 		t := kube.NewTable(true, false, "CLUSTER", "REASON", "MESSAGE")
-		for _, failure := range helmOp.Status.Failures {
+		for _, failure := range failures {
 			t.Add(failure.Cluster, failure.Reason, kube.Clip(failure.Message, true))
 		}
 		if err := p.Section("Failures", t); err != nil {

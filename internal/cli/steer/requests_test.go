@@ -454,6 +454,10 @@ func TestRetryTargets(t *testing.T) {
 		!slices.Equal(others, []string{"paused (Paused)", "silent (Unreachable)"}) {
 		t.Errorf("got %q, %q", targets, others)
 	}
+	fleettest.Deleting(helmOp)
+	if targets, _ := retryTargets(helmOp, nil); len(targets) > 0 {
+		t.Errorf("got the former failures %q of a HelmOp under deletion", targets)
+	}
 }
 
 // TestRetryKeepsLostReleases checks that a retry of a HelmOp takes no release back that another HelmOp has taken over.

@@ -196,7 +196,7 @@ func retryTargets(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease) (
 			others = append(others, fmt.Sprintf("%s (%s)", title, state))
 		}
 	}
-	for _, failure := range helmOp.Status.Failures {
+	for _, failure := range fleetview.FailuresOf(helmOp) {
 		if !known[failure.Cluster] {
 			targets = append(targets, failure.Cluster)
 		}
