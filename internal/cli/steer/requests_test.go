@@ -393,7 +393,7 @@ func TestIsRolledOut(t *testing.T) {
 			h.Annotations[addonsv1.RetryRequestedAtAnnotation] = "all"
 		}), false, "", ""},
 		"failed, and the retry has begun": {failedLast(func(h *addonsv1.HelmOp) {
-			h.Status.Clusters = &addonsv1.ClusterCounts{Stalled: 2}
+			h.Status.Clusters = &addonsv1.ClusterCounts{Stalled: 3}
 		}), false, "", ""},
 		"failed, but maintenance without a time": {failedLast(func(h *addonsv1.HelmOp) {
 			h.Status.Clusters = &addonsv1.ClusterCounts{Deferred: 1}
@@ -415,9 +415,12 @@ func TestIsRolledOut(t *testing.T) {
 		"no revision so far": {func(h *addonsv1.HelmOp) { at("", 3, progress)(h); h.Status.Rollout = nil }, false, "", ""},
 	} {
 		reached, waits, err := isRolledOut(fleettest.Rolling(tc.change), func() ([]*addonsv1.HelmOpRelease, error) {
+			deleting := retriedRelease("deleting", "former", "Stalled=True/RetriesExhausted")
+			deleting.DeletionTimestamp = &noon
 			return []*addonsv1.HelmOpRelease{
 				retriedRelease("stalled", "own", "Ready=False/InstallFailed", "Stalled=True/RetriesExhausted"),
-				retriedRelease("failed", "former", "Ready=False/InstallFailed"),
+				retriedRelease("paused", "former", "Stalled=True/RetriesExhausted", "Paused=True/Paused"),
+				retriedRelease("failed", "former", "Ready=False/InstallFailed"), deleting,
 			}, nil
 		})
 		if reached != tc.reached || waits != tc.waits || (err != nil) != (tc.failed != "") ||

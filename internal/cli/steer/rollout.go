@@ -157,14 +157,18 @@ func endsRollout(helmOp *addonsv1.HelmOp, reason string) bool {
 }
 
 // isRetrying reports whether a retry of Stalled releases is requested or has begun. Then the condition Stalled of the
-// HelmOp is from before the retry, which does not change the generation of the HelmOp.
+// HelmOp is from before the retry, which does not change the generation of the HelmOp. A paused release has no retry
+// before the end of the pause, and a release under deletion does not count for the rollout.
 func isRetrying(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease) bool {
 	stalled := int32(0)
 	for _, release := range releases {
-		if !conditions.IsTrue(release, addonsv1.StalledCondition) {
+		if !conditions.IsTrue(release, addonsv1.StalledCondition) || !release.DeletionTimestamp.IsZero() {
 			continue
 		}
 		stalled++
+		if conditions.IsTrue(release, addonsv1.PausedCondition) {
+			continue
+		}
 		if s := (attempts.Subject{Release: release, HelmOp: helmOp}); s.NewRetryRequest() != "" {
 			return true
 		}
