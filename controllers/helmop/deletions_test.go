@@ -336,8 +336,8 @@ func TestPauseDoesNotEndAWait(t *testing.T) {
 	}
 }
 
-// TestConfirmedDeletionsDoNotRaiseTheLimit confirms the deletion of releases in paused Clusters. Later, the others are no
-// longer selected, too. They wait for a confirmation of their own.
+// TestConfirmedDeletionsDoNotRaiseTheLimit confirms the deletion of releases in paused Clusters. Later, the others are
+// no longer selected, too. They wait for a confirmation of their own.
 func TestConfirmedDeletionsDoNotRaiseTheLimit(t *testing.T) {
 	t.Parallel()
 	f := newBrakedFleet(t)

@@ -28,11 +28,11 @@ func TestMovedReleasesWaitForClusters(t *testing.T) {
 	}
 	helmOp := f.helmOp(nil)
 	f.Eventually(f.releases).Should(gomega.HaveLen(len(names)))
-	annotate := func(name, annotation, value string) {
+	change := func(name string, change func(*addonsv1.HelmOpRelease)) {
 		f.Helper()
 		release := f.releases()[name]
 		before := release.DeepCopy()
-		metav1.SetMetaDataAnnotation(&release.ObjectMeta, annotation, value)
+		change(release)
 		f.must(f.Patch(f.Context(), release, client.MergeFrom(before)))
 	}
 	waits := func(clusters int32) {
@@ -42,7 +42,18 @@ func TestMovedReleasesWaitForClusters(t *testing.T) {
 		})
 	}
 	for _, name := range names {
-		annotate(name, addonsv1.ManagementClusterAnnotation, "former")
+		change(name, func(r *addonsv1.HelmOpRelease) {
+			metav1.SetMetaDataAnnotation(&r.ObjectMeta, addonsv1.ManagementClusterAnnotation, "former")
+			r.OwnerReferences = nil
+		})
+	}
+	// HelmOp has seen the annotations when it has restored the owner references.
+	f.Eventually(func(g gomega.Gomega) {
+		for _, release := range f.releases() {
+			g.Expect(metav1.IsControlledBy(release, helmOp)).To(gomega.BeTrue(), release.Name)
+		}
+	}).Should(gomega.Succeed())
+	for _, name := range names {
 		f.must(f.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}))
 	}
 	waits(3)
@@ -53,7 +64,9 @@ func TestMovedReleasesWaitForClusters(t *testing.T) {
 		}
 	}).WithTimeout(time.Second).Should(gomega.Succeed())
 
-	annotate("two", addonsv1.OrphanAnnotation, "true")
+	change("two", func(r *addonsv1.HelmOpRelease) {
+		metav1.SetMetaDataAnnotation(&r.ObjectMeta, addonsv1.OrphanAnnotation, "true")
+	})
 	f.Eventually(func(g gomega.Gomega) {
 		g.Expect(f.releases()["two"].DeletionTimestamp).NotTo(gomega.BeNil())
 	}).Should(gomega.Succeed())

@@ -347,8 +347,8 @@ func TestMovedRevisionsAreAwaited(t *testing.T) {
 	}
 }
 
-// TestRevertedRevisionsArrive moves a HelmOp whose spec was reverted: revisions 1 and 3 have the same digest. Revision 1
-// is not the newest one if a release has a higher number. When revision 2 arrives, the wait begins again.
+// TestRevertedRevisionsArrive moves a HelmOp whose spec was reverted: revisions 1 and 3 have the same digest. Revision
+// 1 is not the newest one if a release has a higher number. When revision 2 arrives, the wait begins again.
 func TestRevertedRevisionsArrive(t *testing.T) {
 	t.Parallel()
 	r := newReviser(t)

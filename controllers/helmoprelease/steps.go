@@ -191,8 +191,8 @@ func (r *Reconciler) checkCluster(ctx context.Context, p *releasePass) (*ctrl.Re
 	return after(0), nil
 }
 
-// awaitCluster reports that a release waits for its Cluster, see [apiutil.AwaitsCluster]. If it does not wait, awaits is
-// false.
+// awaitCluster reports that a release waits for its Cluster, see [apiutil.AwaitsCluster]. If it does not wait, awaits
+// is false.
 func (r *Reconciler) awaitCluster(ctx context.Context, p *releasePass) (awaits bool, err error) {
 	if p.cluster != nil {
 		return false, nil
@@ -273,8 +273,8 @@ const withoutOwner = "This HelmOpRelease has no owner reference to a HelmOp, for
 
 // checkInstalledOnce ends the pass if the release was installed once and must not be changed any more. An annotation
 // records this, because it survives a restart and clusterctl move. With another strategy, the annotation has no effect.
-// After a move or a restore, the pass continues up to the takeover of Helm's records: otherwise they would belong to the
-// former management cluster for ever, and a deletion there would uninstall the release.
+// After a move or a restore, the pass continues up to the takeover of Helm's records: otherwise they would belong to
+// the former management cluster for ever, and a deletion there would uninstall the release.
 func (r *Reconciler) checkInstalledOnce(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if !releasespec.IsInstalledOnce(&p.release.Spec) {
 		delete(p.release.Annotations, addonsv1.InstalledOnceAnnotation)

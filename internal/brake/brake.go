@@ -78,8 +78,8 @@ type Input struct {
 	Confirmed int
 	Total     int
 
-	// Blocked is the number of the objects in Total, without the confirmed ones, that cannot be deleted now. BlockedPending
-	// is the number of these objects in Pending: their deletion begins when it is possible again.
+	// Blocked is the number of the objects in Total, without the confirmed ones, that cannot be deleted now.
+	// BlockedPending is the number of these objects in Pending: their deletion begins when it is possible again.
 	Blocked, BlockedPending int
 
 	// Max is the limit, see Limit.

@@ -420,7 +420,8 @@ func nextForLost(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, owner
 // and a retry takes the release back.
 func RetryTakesBack(release *addonsv1.HelmOpRelease) bool {
 	install := release.Spec.Install
-	return release.Annotations[addonsv1.LostToAnnotation] != "" && install != nil && ptr.Deref(install.TakeOwnership, false)
+	return release.Annotations[addonsv1.LostToAnnotation] != "" && install != nil &&
+		ptr.Deref(install.TakeOwnership, false)
 }
 
 func nextForPause(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, p Program) []Step {

@@ -42,8 +42,8 @@ func returnProgram(cold bool) error {
 type mapping struct{ begin, end uintptr }
 
 // programMappings returns the mappings of a program in the text of /proc/PID/smaps whose pages all equal the file. A
-// mapping with anonymous pages is left out, also if they are swapped out: their content, such as relocated addresses, is
-// not in the file.
+// mapping with anonymous pages is left out, also if they are swapped out: their content, such as relocated addresses,
+// is not in the file.
 func programMappings(described, program string) []mapping {
 	var found []mapping
 	current, isOfProgram := mapping{}, false

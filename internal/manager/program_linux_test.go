@@ -51,8 +51,8 @@ VmFlags: rd mr mw me
 // TestProgramIsReturned checks that the pages of the program leave the memory of the process, and that the program
 // still works.
 func TestProgramIsReturned(t *testing.T) {
+	before := fileMemory(t)
 	for name, cold := range map[string]bool{"after a burst": true, "at rest": false} {
-		before := fileMemory(t)
 		if err := returnProgram(cold); err != nil {
 			t.Fatal(err)
 		}

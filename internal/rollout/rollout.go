@@ -138,8 +138,8 @@ type Cluster struct {
 	Initialized bool
 
 	// AfterMove is true if the Cluster has a child whose release HelmOp has not read since a clusterctl move or a restore:
-	// the Cluster does not exist yet, is not initialized, or is paused and the child has no status. Both lose statuses, and
-	// clusterctl unpauses Clusters one by one.
+	// the Cluster does not exist yet, is not initialized, or is paused and the child has no status. Both lose statuses,
+	// and clusterctl unpauses Clusters one by one.
 	AfterMove bool
 
 	// Known is true if the Cluster was initialized when the rollout of the current revision began. Such a Cluster without

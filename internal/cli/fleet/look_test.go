@@ -29,8 +29,8 @@ func TestStatusWatchUpdates(t *testing.T) {
 		"nothing": {fleetview.Filter{}, func(*fleetview.World) {}, ""},
 		"a HelmOp": {fleetview.Filter{}, func(w *fleetview.World) {
 			w.HelmOps[client.ObjectKey{Namespace: "ns", Name: "h"}].Spec.Paused = true
-		}, "h: not Ready (ReleasesFailed); HelmOp revision 7 Progressing: 0 up to date; resume the paused HelmOp:  resume h " +
-			"-n ns\n"},
+		}, "h: not Ready (ReleasesFailed); HelmOp revision 7 Progressing: 0 up to date; resume the paused HelmOp:  resume " +
+			"h -n ns\n"},
 		"a filtered HelmOp": {fleetview.Filter{Clusters: []string{"x"}}, func(w *fleetview.World) {
 			w.HelmOps[client.ObjectKey{Namespace: "ns", Name: "h"}].Spec.Paused = true
 		}, ""},

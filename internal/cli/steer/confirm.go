@@ -212,9 +212,9 @@ func leavingReleases(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmO
 	return leaving, nil
 }
 
-// mayLeave reports whether the manager will delete a release if its Cluster is not selected: now, or when the Cluster is
-// not paused any more. It is false if the Cluster does not exist, or the manager does not serve it. The manager decides
-// in the same way, see rollout.IsLeaving.
+// mayLeave reports whether the manager will delete a release if its Cluster is not selected: now, or when the Cluster
+// is not paused any more. It is false if the Cluster does not exist, or the manager does not serve it. The manager
+// decides in the same way, see rollout.IsLeaving.
 func mayLeave(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, object *unstructured.Unstructured) bool {
 	return object != nil && object.GetDeletionTimestamp().IsZero() && release.DeletionTimestamp.IsZero() &&
 		apiutil.ShardTitle(object) == apiutil.ShardTitle(helmOp) &&
