@@ -96,6 +96,24 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 	return nil, nil
 }
 
+// awaitCluster reports that a release waits for its Cluster, see [apiutil.AwaitsCluster]. If it does not wait, awaits
+// is false.
+func (r *Reconciler) awaitCluster(ctx context.Context, p *releasePass) (awaits bool, err error) {
+	if p.cluster != nil {
+		return false, nil
+	}
+	release := p.release
+	awaits, err = apiutil.AwaitsCluster(ctx, r.client, release)
+	if awaits {
+		report.NotConnecting(release, addonsv1.ClusterNotFoundReason, fmt.Sprintf("Cluster %s does not exist yet: this "+
+			"HelmOpRelease was moved or restored from another management cluster, and waits for the Cluster. Move or restore "+
+			"the Cluster. If it will never exist here, remove this HelmOpRelease. This changes nothing in the workload "+
+			"cluster: kubectl -n %s annotate %s %s %s=true", apiutil.ClusterTitle(release), release.Namespace,
+			addonsv1.HelmOpReleaseResource, release.Name, addonsv1.OrphanAnnotation))
+	}
+	return awaits, err
+}
+
 // awaitFormerManager ends the pass while an action of the former manager may still run on the newest record. A takeover
 // would prevent the action from recording its outcome, and HelmOp would then repeat the action with its hooks.
 func (r *Reconciler) awaitFormerManager(p *releasePass) *ctrl.Result {

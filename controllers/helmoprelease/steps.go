@@ -6,7 +6,6 @@ package helmoprelease
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -189,24 +188,6 @@ func (r *Reconciler) checkCluster(ctx context.Context, p *releasePass) (*ctrl.Re
 	}
 	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return after(0), nil
-}
-
-// awaitCluster reports that a release waits for its Cluster, see [apiutil.AwaitsCluster]. If it does not wait, awaits
-// is false.
-func (r *Reconciler) awaitCluster(ctx context.Context, p *releasePass) (awaits bool, err error) {
-	if p.cluster != nil {
-		return false, nil
-	}
-	release := p.release
-	awaits, err = apiutil.AwaitsCluster(ctx, r.client, release)
-	if awaits {
-		report.NotConnecting(release, addonsv1.ClusterNotFoundReason, fmt.Sprintf("Cluster %s does not exist yet: this "+
-			"HelmOpRelease was moved or restored from another management cluster, and waits for the Cluster. Move or restore "+
-			"the Cluster. If it will never exist here, remove this HelmOpRelease. This changes nothing in the workload "+
-			"cluster: kubectl -n %s annotate %s %s %s=true", apiutil.ClusterTitle(release), release.Namespace,
-			addonsv1.HelmOpReleaseResource, release.Name, addonsv1.OrphanAnnotation))
-	}
-	return awaits, err
 }
 
 // checkPause ends the pass if the release, its HelmOp or its Cluster is paused.
