@@ -163,7 +163,7 @@ func TestIntegrationHooks(t *testing.T) {
 	hanging := helmtest.NewChart("2.0.0", map[string]string{
 		"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("Job", "hang", "pre-upgrade", jobSpec),
 	})
-	b.options.Upgrade.Timeout = 2 * time.Second
+	b.options.Upgrade.Timeout = 5 * time.Second
 	result, err := b.act(b.decide(desired, model.Policy{}), desired, hanging, map[string]any{"cidr": "2"})
 	helmtest.WantError(t, err, helmerr.ErrTimeout, true)
 	if result.Revision != 2 || result.Status != "failed" {
