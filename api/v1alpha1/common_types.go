@@ -124,7 +124,7 @@ const (
 	// LostToAnnotation on a HelmOpRelease names the new owner of its release: another HelmOp, or the same HelmOp in
 	// another management cluster, has taken over the release. The manager writes the annotation. While a HelmOpRelease
 	// has the annotation, HelmOp does not take the release back. The manager removes the annotation when a user requests
-	// a retry, or when the release belongs to the HelmOpRelease again.
+	// a retry and the HelmOpRelease has takeOwnership, or when the release belongs to the HelmOpRelease again.
 	LostToAnnotation = "addons.cluster.x-k8s.io/lost-to"
 
 	// ReleaseNameAnnotationPrefix begins the names of annotations on a Cluster. After a slash follows the name of a

@@ -60,7 +60,25 @@ func TestLostReleaseIsNotTakenBackWithoutStatus(t *testing.T) {
 	f.must(f.Get(t.Context(), client.ObjectKeyFromObject(loser), loser))
 	f.Expect(loser.ResourceVersion).To(gomega.Equal(version))
 
-	patch(f, loser, func() { loser.Annotations[addonsv1.RetryRequestedAtAnnotation] = "take it back" })
+	// Without takeOwnership, a retry has no effect, also not when the HelmOp gets takeOwnership later.
+	request := func(value string, takes bool) {
+		patch(f, loser, func() {
+			loser.Annotations[addonsv1.RetryRequestedAtAnnotation] = value
+			loser.Spec.Install.TakeOwnership = new(takes)
+		})
+	}
+	request("no right", false)
+	f.eventually(loser, func(g gomega.Gomega) {
+		g.Expect(loser.Status.LastRetryRequest).To(gomega.Equal("no right"))
+		g.Expect(conditions.GetMessage(loser, addonsv1.ReleasedCondition)).To(gomega.And(
+			gomega.ContainSubstring("set install.takeOwnership"), gomega.ContainSubstring("request a retry after that")))
+		g.Expect(loser.Annotations).To(gomega.HaveKeyWithValue(addonsv1.LostToAnnotation, f.namespace+".next"))
+	})
+	request("no right", true)
+	f.eventually(loser, isLost)
+	f.Expect(f.configMaps()).To(gomega.HaveKeyWithValue("cni-value", "second"))
+
+	request("take it back", true)
 	f.ready(loser, 3)
 	f.Expect(loser.Annotations).NotTo(gomega.HaveKey(addonsv1.LostToAnnotation))
 	f.Expect(f.configMaps()).To(gomega.HaveKeyWithValue("cni-value", "first"))

@@ -429,7 +429,7 @@ func isIdle(decision decide.Decision) bool {
 // carryOut carries out the decision, or reports why no action follows.
 func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	release, decision := p.release, p.decision
-	p.subject().NoteLoss(p.observation)
+	p.subject().NoteLoss(p.observation, p.policy.TakeOwnership)
 	if decision.Action != model.ActionStall {
 		conditions.Delete(release, addonsv1.StalledCondition)
 	}

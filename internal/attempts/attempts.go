@@ -135,20 +135,28 @@ func worked(release *addonsv1.HelmOpRelease) bool {
 	})
 }
 
-// WasOurs reports whether the object of the caller had the release, and no retry is requested. The annotation shows
-// this too, because a status is lost in a move or a restore.
-func (s *Subject) WasOurs() bool {
-	return (s.Release.Status.Release != nil || s.Release.Annotations[addonsv1.LostToAnnotation] != "") &&
-		s.NewRetryRequest() == ""
+// WasOurs reports whether the object of the caller had the release, and no retry is requested.
+func (s *Subject) WasOurs() bool { return s.hadRelease() && s.NewRetryRequest() == "" }
+
+// hadRelease reports whether the object of the caller had the release at any time. The annotation shows this too,
+// because a status is lost in a move or a restore.
+func (s *Subject) hadRelease() bool {
+	return s.Release.Status.Release != nil || s.Release.Annotations[addonsv1.LostToAnnotation] != ""
 }
 
-// NoteLoss writes the new owner of a lost release into the annotation lost-to. It removes the annotation if a retry is
-// requested or the release belongs to the object again. A release that is not installed changes nothing: its owner may
-// be about to install it again.
-func (s *Subject) NoteLoss(obs model.Observation) {
-	switch state := obs.State(s.Desired); {
-	case s.NewRetryRequest() != "":
-		delete(s.Release.Annotations, addonsv1.LostToAnnotation)
+// NoteLoss writes the new owner of a lost release into the annotation lost-to. It removes the annotation if the release
+// belongs to the object again, or a retry is requested that may take the release back. takes is false if the object may
+// not take ownership. A release that is not installed changes nothing: its owner may be about to install it again.
+func (s *Subject) NoteLoss(obs model.Observation, takes bool) {
+	state := obs.State(s.Desired)
+	if state == model.StateForeign && obs.Owner() != "" && s.hadRelease() && !takes {
+		s.dropRetry()
+	}
+	switch {
+	case state == model.StateForeign && s.NewRetryRequest() != "":
+		if takes {
+			delete(s.Release.Annotations, addonsv1.LostToAnnotation)
+		}
 	case state == model.StateForeign && s.WasOurs() && obs.Owner() != "":
 		owner := obs.Owner()
 		if model.IsSameOwner(obs, s.Desired) {
@@ -158,6 +166,17 @@ func (s *Subject) NoteLoss(obs model.Observation) {
 	case state != model.StateForeign && state != model.StateAbsent && state != model.StateUninstalled:
 		delete(s.Release.Annotations, addonsv1.LostToAnnotation)
 	}
+}
+
+// dropRetry ends a retry that has no effect, because the object may not take the lost release back. A pending request
+// would take it back when a user sets takeOwnership later. The earlier failures are forgotten, as after each request.
+func (s *Subject) dropRetry() {
+	if s.NewRetryRequest() == "" {
+		return
+	}
+	status := &s.Release.Status
+	status.LastRetryRequest = s.retryRequest()
+	status.Failures, status.LastError = 0, ""
 }
 
 // isUnproven reports whether HelmOp watched the objects of the newest Helm revision and never found them healthy. It is

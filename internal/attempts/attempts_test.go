@@ -158,12 +158,18 @@ func TestNoteLoss(t *testing.T) {
 	foreign, own := record("fleet.next", "here"), record("fleet.cni", "here")
 	uninstalled := foreign
 	uninstalled.Status = "uninstalled"
+	requestRetry := func(s *Subject) {
+		s.InitRetryRequest()
+		s.Release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "now"
+	}
 	for name, tc := range map[string]struct {
 		records []model.Record
 		known   string
 		change  func(s *Subject)
 		want    string
 		wasOurs bool
+		// mayNotTake is true for a release without takeOwnership. A request for it must end.
+		mayNotTake bool
 	}{
 		"lost, with a status": {records: []model.Record{foreign, own}, want: "fleet.next", wasOurs: true,
 			change: func(s *Subject) {
@@ -183,14 +189,21 @@ func TestNoteLoss(t *testing.T) {
 		"not installed": {known: "fleet.next", want: "fleet.next", wasOurs: true},
 		"uninstalled": {records: []model.Record{uninstalled}, known: "fleet.next", want: "fleet.next",
 			wasOurs: true},
-		"retry requested": {records: []model.Record{foreign}, known: "fleet.next", change: func(s *Subject) {
-			s.InitRetryRequest()
-			s.Release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "now"
-		}},
+		"retry requested": {records: []model.Record{foreign}, known: "fleet.next", change: requestRetry},
 		"retry of the HelmOp requested": {records: []model.Record{foreign}, known: "fleet.next", change: func(s *Subject) {
 			s.InitRetryRequest()
 			s.HelmOp.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "now"}
 		}},
+		"retry requested without the right": {records: []model.Record{foreign}, known: "fleet.old", want: "fleet.next",
+			wasOurs: true, mayNotTake: true, change: requestRetry},
+		"retry requested before the loss is known": {records: []model.Record{foreign}, want: "fleet.next", wasOurs: true,
+			mayNotTake: true, change: func(s *Subject) {
+				requestRetry(s)
+				s.Release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1}
+				s.Release.Status.Failures, s.Release.Status.LastError = 11, "failed"
+			}},
+		"retry requested, never owned":   {records: []model.Record{foreign}, mayNotTake: true, change: requestRetry},
+		"retry requested, not installed": {known: "fleet.next", want: "fleet.next", change: requestRetry},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -206,12 +219,15 @@ func TestNoteLoss(t *testing.T) {
 			}
 			s.InitRetryRequest()
 			for range 2 {
-				s.NoteLoss(model.Observation{Records: tc.records})
+				s.NoteLoss(model.Observation{Records: tc.records}, !tc.mayNotTake)
 				if got := s.Release.Annotations[addonsv1.LostToAnnotation]; got != tc.want {
 					t.Errorf("lost to %q, want %q", got, tc.want)
 				}
 				if got := s.Past(Seen{}).WasOurs; got != tc.wasOurs {
 					t.Errorf("was ours: %t", got)
+				}
+				if status := s.Release.Status; tc.mayNotTake && tc.wasOurs && (status.Failures != 0 || status.LastError != "") {
+					t.Errorf("earlier failures are kept: %d, %q", status.Failures, status.LastError)
 				}
 			}
 		})

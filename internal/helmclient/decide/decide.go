@@ -372,7 +372,11 @@ func (s situation) refuseForeign(d Decision) Decision {
 	case s.policy.TakeOwnership:
 		return d.refuseLost(s.obs, s.desired)
 	default:
-		return d.refuse(s.obs, s.desired)
+		refused := d.refuse(s.obs, s.desired)
+		if s.past.WasOurs && s.obs.Owner() != "" {
+			refused.Message += " HelmOp takes the release back only if you request a retry after that."
+		}
+		return refused
 	}
 }
 
