@@ -46,7 +46,7 @@ PEERS ?= helmop,plain,caaph,flux,sveltos## Tools that `bench-peers` compares
 PEERS_CLUSTERS ?= 20## Clusters of each tool in `bench-peers`
 PEERS_CHARTS ?= 5## Charts in each Cluster of `bench-peers`
 SOAK ?= 30m## Duration of the changes in `soak`
-E2E_TIMEOUT ?= 40m## Time limit of `test-e2e`
+E2E_TIMEOUT ?= 90m## Time limit of `test-e2e`
 RELEASE_TIMEOUT ?= 90m## Time limit of `test-release`
 CAPD_TIMEOUT ?= 3h## Time limit of `test-capd`
 E2E_RUN ?= .## Tests of `test-e2e`, a regular expression
@@ -65,7 +65,7 @@ LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(RELEASE_TAG) \
 CGO_ENABLED ?= 0
 export CGO_ENABLED
 # How long tests wait for a condition if they name no time: a busy machine needs more than the default of one second.
-export GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT ?= 30s
+export GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT ?= 2m
 # The compiler and the linker collect garbage less often than by default. They take a tenth less CPU time, and up to a
 # third more memory. This does not change what they write, so they share the build cache with other builds.
 BUILD_FLAGS := -trimpath '-toolexec=env GOGC=400 GOMEMLIMIT=2GiB'

@@ -112,7 +112,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	startController(t)
 	f := &fixture{T: t, WithT: gomega.NewWithT(t), WithWatch: shared.client}
-	f.SetDefaultEventuallyTimeout(30 * time.Second)
+	f.SetDefaultEventuallyTimeout(2 * time.Minute)
 	f.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	f.namespace = f.newNamespace()
 	return f

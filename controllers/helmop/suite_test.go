@@ -127,7 +127,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(shared.err)
 	}
 	f := &fixture{T: t, WithT: gomega.NewWithT(t), Client: shared.client, registry: shared.registry}
-	f.SetDefaultEventuallyTimeout(30 * time.Second)
+	f.SetDefaultEventuallyTimeout(2 * time.Minute)
 	f.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "helmop-"}}
 	f.must(f.Create(t.Context(), namespace))

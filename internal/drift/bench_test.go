@@ -189,7 +189,7 @@ func (b *bench) wantRequests(want ...string) {
 // waitServed waits until the API server serves a kind.
 func (b *bench) waitServed(gvk schema.GroupVersionKind) {
 	b.Helper()
-	err := wait.PollUntilContextTimeout(b.Context(), 50*time.Millisecond, 30*time.Second, true,
+	err := wait.PollUntilContextTimeout(b.Context(), 50*time.Millisecond, 2*time.Minute, true,
 		func(context.Context) (bool, error) {
 			meta.MaybeResetRESTMapper(b.cluster.Mapper)
 			_, err := b.cluster.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)

@@ -34,7 +34,7 @@ import (
 
 const (
 	// faultPatience is how long a test waits for an event on a busy API server.
-	faultPatience = 30 * time.Second
+	faultPatience = 2 * time.Minute
 	faultPoll     = 20 * time.Millisecond
 )
 

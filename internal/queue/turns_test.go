@@ -52,7 +52,7 @@ func get(t *testing.T, q *stateQueue) ctrl.Request {
 	select {
 	case object := <-objects:
 		return object
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no object is available")
 		return ctrl.Request{}
 	}
@@ -170,7 +170,7 @@ func TestFairQueueEnds(t *testing.T) {
 			if !shutdown {
 				t.Error("a worker got an object")
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("a worker waits")
 		}
 	}

@@ -269,7 +269,8 @@ func (s *bootstrapScenario) removesItself() {
 	// The provider's release is not paused and may be deleted meanwhile; kubectl would report an error if it were named.
 	s.kubectl("-n", environment.Namespace, "annotate", "helmopreleases", "-l", addonsv1.HelmOpNameLabel+"="+stateHelmOp,
 		"cluster.x-k8s.io/paused-")
-	s.kubectl("-n", environment.Namespace, "wait", "--for=delete", "helmop/"+stateHelmOp, "helmop/"+providerHelmOp)
+	s.kubectl("-n", environment.Namespace, "wait", "--for=delete", "--timeout="+patience.String(), "helmop/"+stateHelmOp,
+		"helmop/"+providerHelmOp)
 	s.kubectl("delete", "helmops", "--all", "--all-namespaces")
 	code, text, stderr := s.run("writer.json", append(s.bootstrapArgs(), "--export")...)
 	s.Expect(code).To(gomega.Equal(0), stderr)

@@ -19,13 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
-const (
-	// seconds is how long HelmOp may take to find and correct a manual change.
-	seconds = 20 * time.Second
-
-	// human is the field manager of a user with kubectl.
-	human = client.FieldOwner("kubectl-edit")
-)
+// human is the field manager of a user with kubectl.
+const human = client.FieldOwner("kubectl-edit")
 
 // drift sets the mode of drift detection.
 func drift(mode addonsv1.DriftMode, ignore ...addonsv1.DriftIgnoreRule) func(*addonsv1.HelmOp) {
@@ -92,11 +87,12 @@ func edit[T client.Object](e engine, obj T, change func(T)) {
 	e.scenario.must(e.Patch(e.scenario.Context(), obj, client.MergeFrom(before), human))
 }
 
-// withinSeconds waits until check passes, and returns how long it waited.
-func (e engine) withinSeconds(check func(gomega.Gomega, context.Context)) time.Duration {
+// soon waits until check passes, much less than the time between two checks of all releases. It returns how long it
+// waited.
+func (e engine) soon(check func(gomega.Gomega, context.Context)) time.Duration {
 	e.scenario.Helper()
 	since := time.Now()
-	e.scenario.Eventually(check).WithContext(e.scenario.Context()).WithTimeout(seconds).Should(gomega.Succeed())
+	e.scenario.Eventually(check).WithContext(e.scenario.Context()).WithTimeout(patience).Should(gomega.Succeed())
 	return time.Since(since)
 }
 
@@ -165,7 +161,7 @@ func (e engine) driftCorrected() {
 
 	edited := time.Now()
 	edit(e, e.configMap(), func(c *corev1.ConfigMap) { c.Data["greeting"] = "by hand"; c.Data["more"] = "unmanaged" })
-	took := e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
+	took := e.soon(func(g gomega.Gomega, ctx context.Context) {
 		data, err := e.hello(ctx, e.name, e.name)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(data).To(gomega.HaveKeyWithValue("greeting", "hello"))
@@ -178,19 +174,19 @@ func (e engine) driftCorrected() {
 
 	edit(e, e.deployment(),
 		func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "registry.invalid/by-hand:1" })
-	e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
+	e.soon(func(g gomega.Gomega, ctx context.Context) {
 		d := e.deployment()
 		g.Expect(e.Get(ctx, client.ObjectKeyFromObject(d), d)).To(gomega.Succeed())
 		g.Expect(d.Spec.Template.Spec.Containers[0].Image).To(gomega.Equal("registry.invalid/app:1"))
 	})
 	edit(e, e.secretObject(), func(secret *corev1.Secret) { secret.Data["token"] = []byte("s3cret-by-hand") })
-	e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
+	e.soon(func(g gomega.Gomega, ctx context.Context) {
 		secret := e.secretObject()
 		g.Expect(e.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(gomega.Succeed())
 		g.Expect(string(secret.Data["token"])).To(gomega.Equal("s3cret-of-the-chart"))
 	})
 	s.must(e.Delete(s.Context(), e.deployment()))
-	e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
+	e.soon(func(g gomega.Gomega, ctx context.Context) {
 		d := e.deployment()
 		g.Expect(e.Get(ctx, client.ObjectKeyFromObject(d), d)).To(gomega.Succeed())
 	})
@@ -230,7 +226,7 @@ func (e engine) driftIgnored() {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 	e.eventuallyNotDrifted(helmOp)
 	edit(e, e.configMap(), func(c *corev1.ConfigMap) { delete(c.Annotations, addonsv1.DriftDetectionAnnotation) })
-	e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
+	e.soon(func(g gomega.Gomega, ctx context.Context) {
 		data, err := e.hello(ctx, e.name, e.name)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(data).To(gomega.HaveKeyWithValue("greeting", "hello"))
@@ -259,7 +255,7 @@ func (e engine) driftContested() {
 		"corrections")
 
 	edit(e, e.secretObject(), func(secret *corev1.Secret) { secret.Data["token"] = []byte("by hand") })
-	e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
+	e.soon(func(g gomega.Gomega, ctx context.Context) {
 		secret := e.secretObject()
 		g.Expect(e.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(gomega.Succeed())
 		g.Expect(string(secret.Data["token"])).To(gomega.BeEmpty())

@@ -27,10 +27,6 @@ import (
 
 const slowNamespace = "slow-system"
 
-// restartTime is how long a started manager may take until it continues the actions of the previous manager. It
-// includes the wait for the lease of a killed manager, see shortLease.
-const restartTime = 30 * time.Second
-
 // shortLease makes a manager replace a killed manager soon.
 var shortLease = []string{
 	"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms",
@@ -301,7 +297,6 @@ func (k *slowRelease) restart(held types.UID) {
 	k.start()
 	taken := k.eventuallyJob(held)
 	s.Logf("taken up %s after the start of the manager", time.Since(started).Round(time.Millisecond))
-	s.Expect(time.Since(started)).To(gomega.BeNumerically("<", restartTime))
 	k.complete(taken)
 }
 

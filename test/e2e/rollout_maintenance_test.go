@@ -122,7 +122,7 @@ func (e engine) driftDeferred() {
 		g.Expect(data).To(gomega.HaveKeyWithValue("greeting", "by hand"))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Maintenance = nil })
-	e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
+	e.soon(func(g gomega.Gomega, ctx context.Context) {
 		data, err := e.hello(ctx, e.name, e.name)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(data).To(gomega.HaveKeyWithValue("greeting", "hello"))

@@ -1183,7 +1183,7 @@ func (b *fleetBed) watch(args ...string) (out *lockedBuffer, end func()) {
 
 func eventually(t *testing.T, buffer *lockedBuffer, text string) {
 	t.Helper()
-	gomega.NewWithT(t).Eventually(buffer.String, 30*time.Second, 10*time.Millisecond).
+	gomega.NewWithT(t).Eventually(buffer.String, 2*time.Minute, 10*time.Millisecond).
 		Should(gomega.ContainSubstring(text))
 }
 

@@ -105,7 +105,7 @@ func TestUI(t *testing.T) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	b.setStatus("prod-5", ready("3.99.0", 0))
-	gomega.NewWithT(t).Eventually(func() string { return p.get("/versions") }, 30*time.Second, 10*time.Millisecond).
+	gomega.NewWithT(t).Eventually(func() string { return p.get("/versions") }, 2*time.Minute, 10*time.Millisecond).
 		Should(gomega.ContainSubstring("3.99.0"))
 	// A change is shown within moments, and the stream says so.
 	stream := bufio.NewReader(resp.Body)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -747,7 +748,7 @@ func twoCharts() string {
 func TestItemsDoNotWaitForEachOther(t *testing.T) {
 	w := newWorld(t, "caaph", twoCharts())
 	w.idleFor = "calico"
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	watched, began := context.WithCancel(ctx)
 	w.afterWatch = func(opts *client.ListOptions) {
@@ -777,15 +778,17 @@ func TestItemsDoNotWaitForEachOther(t *testing.T) {
 
 // TestTimeoutOfOneItem has two HelmOps, and one adopts nothing.
 func TestTimeoutOfOneItem(t *testing.T) {
-	w := newWorld(t, "caaph", twoCharts())
-	w.idleFor, w.timeout = "calico", 200*time.Millisecond
-	err := w.handOver(t.Context(), w.plan())
-	if err == nil || !strings.Contains(err.Error(), "timed out after 200ms") || strings.Contains(err.Error(), "metrics") {
-		t.Errorf("error: %v", err)
-	}
-	if w.state("HelmChartProxy", "calico") == nil || w.state("HelmChartProxy", "metrics") != nil {
-		t.Error("the HelmChartProxy metrics must be deleted, and calico must not")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "caaph", twoCharts())
+		w.idleFor, w.timeout = "calico", 2*time.Second
+		err := w.handOver(t.Context(), w.plan())
+		if err == nil || !strings.Contains(err.Error(), "timed out after 2s") || strings.Contains(err.Error(), "metrics") {
+			t.Errorf("error: %v", err)
+		}
+		if w.state("HelmChartProxy", "calico") == nil || w.state("HelmChartProxy", "metrics") != nil {
+			t.Error("the HelmChartProxy metrics must be deleted, and calico must not")
+		}
+	})
 }
 
 const lateProxy = `

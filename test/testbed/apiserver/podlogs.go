@@ -39,7 +39,7 @@ func (s *Server) ServeLogs(ctx context.Context) error {
 	defer s.mu.Unlock()
 	// kwok watches the kind from its start on.
 	_, err := envtest.InstallCRDs(s.restConfig(), envtest.CRDInstallOptions{Paths: []string{s.opts.Binaries.KwokCRDs},
-		ErrorIfPathMissing: true})
+		ErrorIfPathMissing: true, MaxTime: startTimeout})
 	if err != nil {
 		return err
 	}

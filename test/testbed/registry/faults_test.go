@@ -45,8 +45,8 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t, Options{Implementation: InProcess})
 	push(t, r, "demo", "1")
-	resolve := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	resolve := func(wait time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		defer cancel()
 		_, err := clientRepository(t, r, "demo", owner(r)).Resolve(ctx, "1")
 		return err
@@ -68,7 +68,11 @@ func TestFaults(t *testing.T) {
 		if err := r.SetFault(tt.fault); err != nil {
 			t.Fatal(err)
 		}
-		if err := resolve(); !tt.want(err) {
+		wait := time.Minute
+		if tt.fault.Mode == Hang {
+			wait = 2 * time.Second
+		}
+		if err := resolve(wait); !tt.want(err) {
 			t.Errorf("%s: got %v", tt.name, err)
 		}
 	}
