@@ -87,12 +87,12 @@ func edit[T client.Object](e engine, obj T, change func(T)) {
 	e.scenario.must(e.Patch(e.scenario.Context(), obj, client.MergeFrom(before), human))
 }
 
-// soon waits until check passes, much less than the time between two checks of all releases. It returns how long it
-// waited.
+// soon waits a minute at most until check passes, and returns how long it waited. Each release is also checked every
+// ten minutes: with a longer wait, this check would often hide that HelmOp did not see the change.
 func (e engine) soon(check func(gomega.Gomega, context.Context)) time.Duration {
 	e.scenario.Helper()
 	since := time.Now()
-	e.scenario.Eventually(check).WithContext(e.scenario.Context()).WithTimeout(patience).Should(gomega.Succeed())
+	e.scenario.Eventually(check).WithContext(e.scenario.Context()).WithTimeout(time.Minute).Should(gomega.Succeed())
 	return time.Since(since)
 }
 

@@ -288,8 +288,8 @@ func (k *slowRelease) start() {
 	k.scenario.must(err)
 }
 
-// restart starts a manager, which must soon continue to wait for the Job of the previous manager. It then completes the
-// Job.
+// restart starts a manager, which must continue the action of the previous manager before Helm's timeout ends it. It
+// then completes the Job.
 func (k *slowRelease) restart(held types.UID) {
 	s := k.scenario
 	s.Helper()
