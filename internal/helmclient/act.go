@@ -151,7 +151,7 @@ func (c *Client) actIn(s *session.Session, target model.Target, j session.Job,
 		s.Cluster.Known, since = c.versions.Get(target.Key, s.Cluster.Owner)
 	}
 	tests, late, err := c.performAndFinish(s.Ctx, s, j)
-	c.manifests.Note(releaseKey(target, j.Desired.Namespace, j.Desired.Name), s.Storage)
+	c.manifests.Note(releaseKey(target, j.Desired.Namespace, j.Desired.Name), s.Storage, j.Options.KeepManifest)
 	c.noteVersions(target, s, since, action == model.ActionUninstall && err == nil)
 	result := resultOf(s, action)
 	result.Tests = tests

@@ -377,8 +377,8 @@ func TestIntegrationValuesPolicies(t *testing.T) {
 	}
 }
 
-// TestIntegrationManifest checks that the objects of a manifest have their namespaces, and that a manifest that Act
-// applied needs no request.
+// TestIntegrationManifest checks that the objects of a manifest have their namespaces, that a manifest that Act applied
+// with KeepManifest needs no request, and that another one is read from the record.
 func TestIntegrationManifest(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()
@@ -388,6 +388,7 @@ func TestIntegrationManifest(t *testing.T) {
 		"listed}}\n"
 	templates["hook.yaml"] = hook("ConfigMap", "hook", "pre-install", "")
 	run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
+	run.options.KeepManifest = true
 	result := run.mustAct(t, run.later(t, 0), model.ActionInstall)
 	want := []string{"ClusterRole " + b.namespace, "ConfigMap " + b.namespace + "/demo-value",
 		"ConfigMap " + b.namespace + "/first", "ConfigMap " + b.namespace + "/listed"}
@@ -431,6 +432,16 @@ func TestIntegrationManifest(t *testing.T) {
 	}
 	_, err := manifestOf(t.Context(), b.client, b.target, b.namespace, "demo", 2)
 	helmtest.WantError(t, err, helmerr.ErrStale, false)
+	run.options.KeepManifest = false
+	run.want("a2", helmtest.NewChart("2.0.0", templates))
+	run.mustAct(t, run.later(t, 0), model.ActionUpgrade)
+	b.cutter.Take()
+	if got := manifest(2); !slices.Equal(got, want) {
+		t.Errorf("manifest %v, want %v", got, want)
+	}
+	if requests := b.cutter.Take(); len(requests) != 1 {
+		t.Errorf("a manifest that is not kept takes %v", requests)
+	}
 }
 
 func TestIntegrationPropagation(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 
 // Manifest calls use with the objects of a Helm revision, with their namespaces and without hooks. use may change the
 // objects, but must not keep them: Manifest reserves memory for them only until use returns. Without an error, Manifest
-// calls use once. The manifests of the revisions that Act created are cached. For other revisions, Manifest reads the
-// record.
+// calls use once. The manifests of the revisions that Act created with KeepManifest are cached. For other revisions,
+// Manifest reads the record.
 //
 // An object without a namespace gets the namespace of the release, unless its kind is cluster-scoped in the cluster. An
 // object of a kind that the cluster serves in no version also gets this namespace. For cluster-scoped objects, requests

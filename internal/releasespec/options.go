@@ -29,6 +29,8 @@ func DesiredOf(release *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
 	if release.Spec.Artifact.Format != "" && !hasCRDPolicy(&release.Spec.ReleaseOptions) {
 		options.Install.CRDs, options.Upgrade.CRDs = model.CRDsCreateReplace, model.CRDsCreateReplace
 	}
+	// Only drift detection reads the manifests of HelmOp's own revisions.
+	options.KeepManifest = DriftModeOf(&release.Spec) != addonsv1.DriftModeDisabled
 	owner := metav1.GetControllerOf(release)
 	ownerName := ""
 	if owner != nil {

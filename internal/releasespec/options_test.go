@@ -66,7 +66,8 @@ func TestOptionsOfSetsAllFields(t *testing.T) {
 	options := OptionsOf(&spec)
 	zero := zeroFields("", reflect.ValueOf(options))
 	// These fields are not in the spec.
-	want := []string{".Uninstall.Wait", ".PostRender", ".SecretValues", ".Admit", ".BeforeRender", ".Progress", ".Stop"}
+	want := []string{".Uninstall.Wait", ".PostRender", ".SecretValues", ".Admit", ".BeforeRender", ".Progress", ".Stop",
+		".KeepManifest"}
 	if !reflect.DeepEqual(zero, want) {
 		t.Errorf("not set: %v, want %v", zero, want)
 	}

@@ -26,7 +26,7 @@ const (
 // Key identifies a release.
 type Key struct{ Cluster, Namespace, Name string }
 
-// Cache holds the compressed manifest of the newest Helm revision of each release. If the cache is full, it drops the
+// Cache holds the compressed manifest of the newest Helm revision of releases. If the cache is full, it drops the
 // least recently used manifests. It is safe for concurrent use.
 type Cache struct {
 	entries *bytelru.Cache[Key, packed]
@@ -44,14 +44,14 @@ func NewCache(limit int64) *Cache {
 	return &Cache{entries: bytelru.NewGrouped[Key, packed](limit, func(key Key) string { return key.Cluster })}
 }
 
-// Note caches the manifest of the newest revision that an action saved. It drops older manifests of the release,
-// because a reinstalled release starts again with revision 1.
-func (c *Cache) Note(key Key, storage *records.RecordingDriver) {
+// Note caches the manifest of the newest revision that an action saved, if keep is true. It always drops older
+// manifests of the release, because a reinstalled release starts again with revision 1.
+func (c *Cache) Note(key Key, storage *records.RecordingDriver, keep bool) {
 	if !storage.StorageChanged() {
 		return
 	}
 	newest := storage.Newest()
-	if newest == nil {
+	if newest == nil || !keep {
 		c.entries.Remove(key)
 		return
 	}

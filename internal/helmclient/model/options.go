@@ -50,6 +50,9 @@ type Options struct {
 	// timeout, and its error has the cause. Running requests are not cancelled, and an uninstallation continues. Stop does
 	// not shape the release.
 	Stop context.Context
+	// KeepManifest caches the manifest of the new Helm revision, compressed, for calls of Manifest of the client. It does
+	// not shape the release.
+	KeepManifest bool
 }
 
 // CRDPolicy defines what happens to the objects in the chart's folder crds.
