@@ -52,7 +52,7 @@ const (
 
 	// programTicks is the number of intervals at rest between two returns of the program's pages. Each page that is used
 	// makes the kernel map up to 64 KiB around it, so the pages of an idle manager increase again after a return.
-	programTicks = 12
+	programTicks = 6
 )
 
 // memoryReturner returns memory to the system after a burst of work, such as the upgrade of a whole fleet. Go alone
@@ -168,10 +168,10 @@ func (b *burst) isOver(allocated, live uint64) bool {
 	}
 }
 
-// isProgramDue returns true after each programTicks intervals at rest. It is called once for each interval in which
-// isOver returns false.
+// isProgramDue returns true after each programTicks intervals without a burst, once the burst before them is over. It
+// is called once for each interval in which isOver returns false.
 func (b *burst) isProgramDue() bool {
-	if b.rest > 0 || b.later > 0 {
+	if b.rest > 0 {
 		b.idle = 0
 		return false
 	}

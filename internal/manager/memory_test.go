@@ -49,13 +49,13 @@ func TestBurstIsOver(t *testing.T) {
 // a burst or before the memory of a burst is returned.
 func TestProgramIsReturnedAtRest(t *testing.T) {
 	t.Parallel()
-	const live, size, intervals = 100 << 20, 500 << 20, 50
-	const wait = restTicks + laterTicks + programTicks
+	const live, size, intervals = 100 << 20, 500 << 20, restTicks + laterTicks
+	const wait = restTicks + programTicks
 	for name, tc := range map[string]struct {
 		// bursts are the intervals with a burst. want are the intervals after which the pages are returned.
 		bursts, want []int
 	}{
-		"no burst": {want: []int{programTicks - 1, 2*programTicks - 1, 3*programTicks - 1, 4*programTicks - 1}},
+		"no burst": {want: []int{programTicks - 1, 2*programTicks - 1, 3*programTicks - 1}},
 		"a burst":  {bursts: []int{0}, want: []int{wait, wait + programTicks}},
 		"a burst after a return": {bursts: []int{programTicks + 1},
 			want: []int{programTicks - 1, programTicks + 1 + wait}},
