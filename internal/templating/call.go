@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"strconv"
 )
 
 var errorType = reflect.TypeFor[error]()
@@ -28,7 +29,7 @@ func (r *run) wrap(name string, f function) any {
 		if err := r.pay(f, args); err != nil {
 			return nil, named(name, err)
 		}
-		if result, err = invoke(target, f.layout, args); err != nil {
+		if result, err = invoke(target, f, args); err != nil {
 			return nil, named(name, err)
 		}
 		if f.shallow {
@@ -79,7 +80,7 @@ func named(name string, err error) error {
 	return faultf(ReasonRenderFailed, "%s cannot work with these arguments", name)
 }
 
-func invoke(target reflect.Value, takesMarkup bool, args []any) (any, error) {
+func invoke(target reflect.Value, f function, args []any) (any, error) {
 	t := target.Type()
 	fixed := t.NumIn()
 	if t.IsVariadic() {
@@ -94,10 +95,17 @@ func invoke(target reflect.Value, takesMarkup bool, args []any) (any, error) {
 		if i >= fixed {
 			want = want.Elem()
 		}
-		if !takesMarkup {
+		var err *fault
+		if !f.layout {
 			a = asText(a)
 		}
-		v, err := convert(a, want)
+		if f.number != nil {
+			a, err = f.number(a)
+		}
+		var v reflect.Value
+		if err == nil {
+			v, err = convert(a, want)
+		}
 		if err != nil {
 			return nil, faultf(err.reason, "argument %d %s", i+1, err.cause)
 		}
@@ -151,6 +159,31 @@ func convert(v any, want reflect.Type) (reflect.Value, *fault) {
 		return rv.Convert(want), nil
 	}
 	return reflect.Value{}, faultf(ReasonRenderFailed, "is a %s, not a %s", typeName(rv), typeName(reflect.Zero(want)))
+}
+
+// integerIn returns the whole number in a text. Other values are returned unchanged.
+func integerIn(v any) (any, *fault) {
+	return numberIn(v, "whole number", func(text string) (any, error) { return strconv.ParseInt(text, 10, 64) })
+}
+
+// floatIn returns the number in a text. Other values are returned unchanged.
+func floatIn(v any) (any, *fault) {
+	return numberIn(v, "number", func(text string) (any, error) { return strconv.ParseFloat(text, 64) })
+}
+
+func numberIn(v any, what string, parse func(string) (any, error)) (any, *fault) {
+	if v == nil {
+		return nil, faultf(ReasonMissingKey, "has no value")
+	}
+	text := reflect.ValueOf(v)
+	if text.Kind() != reflect.String {
+		return v, nil
+	}
+	n, err := parse(text.String())
+	if err != nil {
+		return nil, faultf(ReasonRenderFailed, "is not a %s", what)
+	}
+	return n, nil
 }
 
 func isInteger(t reflect.Type) bool {

@@ -194,13 +194,34 @@ func encodeJSON(v any) ([]byte, error) {
 
 // digest returns the SHA-256, in hexadecimal, of the JSON of canonical values.
 func digest(values map[string]any) (string, error) {
+	tooLarge := faultf(ReasonLimitExceeded, "the values are larger than %d bytes", maxDocumentBytes)
+	if textBytes(values) > maxDocumentBytes { // Their JSON would be larger, and up to six times as large.
+		return "", tooLarge
+	}
 	data, err := encodeJSON(values)
 	if err != nil {
 		return "", err
 	}
 	if len(data) > maxDocumentBytes {
-		return "", faultf(ReasonLimitExceeded, "the values are larger than %d bytes", maxDocumentBytes)
+		return "", tooLarge
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// textBytes returns the length of all strings and keys of a canonical value.
+func textBytes(v any) (total int) {
+	switch t := v.(type) {
+	case string:
+		total = len(t)
+	case []any:
+		for _, e := range t {
+			total += textBytes(e)
+		}
+	case map[string]any:
+		for k, e := range t {
+			total += len(k) + textBytes(e)
+		}
+	}
+	return total
 }

@@ -4,8 +4,10 @@
 package templating
 
 import (
+	"cmp"
 	"math"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -183,6 +185,17 @@ func joined(args []any) int {
 	return times(measure(args[1])/costNode, len(textAt(args, 0))) + measure(args[1])
 }
 
+// pieces limits the functions that split text. Each part becomes a value. splitn has the largest number of parts as its
+// second argument; a negative number means no limit.
+func pieces(args []any) int {
+	text := textAt(args, -1)
+	n := strings.Count(text, textAt(args, 0)) + 1
+	if most := intAt(args, 1); len(args) > 2 && most >= 0 {
+		n = min(n, most)
+	}
+	return times(n, costNode) + len(text)
+}
+
 func counted(args []any) int { return times(abs(intAt(args, 0)), costNode) }
 
 // stepped limits the functions until and seq by the largest distance between two arguments.
@@ -203,31 +216,66 @@ func indentedSize(args []any) int {
 	return times(strings.Count(text, "\n")+1, intAt(args, 0)) + len(text)
 }
 
-// formatted limits printf by the widths in its format. For "*", the width is an argument.
+// formatVerb matches a verb of package fmt after its "%". The groups are the flags, the width, the precision and the
+// verb. An argument index, such as [1], may be before each of them. "*" does not match: its width would be an argument.
+var formatVerb = regexp.MustCompile(
+	`^([-+# 0]*)(?:\[\d+\])?(\d*)(?:\.(?:\[\d+\])?(\d*))?(?:\[\d+\])?([a-zA-Z%])`)
+
+// isFormat reports whether all verbs of a format are known to formatted.
+func isFormat(format string) bool {
+	for {
+		_, rest, found := strings.Cut(format, "%")
+		if !found {
+			return true
+		}
+		match := formatVerb.FindString(rest)
+		if match == "" {
+			return false
+		}
+		format = rest[len(match):]
+	}
+}
+
+// formatted limits the result of printf. Each argument is printed once, or by each verb if the format has an argument
+// index. printf refuses a format with other verbs, see isFormat.
 func formatted(args []any) int {
-	format, size, inVerb := textAt(args, 0), 0, false
-	for i := 0; i < len(format); i++ {
-		switch c := format[i]; {
-		case c == '%':
-			inVerb = !inVerb
-		case inVerb && c == '*':
+	// A number of a value has up to 310 digits. A byte of a string has up to five characters in hexadecimal, and six are
+	// more than any other form has.
+	const number, escaped = 512, 6
+	format, all, largest := textAt(args, 0), 0, 0
+	for _, a := range args[min(1, len(args)):] {
+		all, largest = all+measure(a), max(largest, measure(a))
+	}
+	size, verbs, growth := len(format), 0, 1
+	for rest := format; ; {
+		var found bool
+		if _, rest, found = strings.Cut(rest, "%"); !found {
+			break
+		}
+		if strings.HasPrefix(strings.TrimLeft(rest, "-+# .[]0123456789"), "*") {
 			return math.MaxInt / 2
-		case inVerb && c >= '0' && c <= '9':
-			end := i
-			for end < len(format) && format[end] >= '0' && format[end] <= '9' {
-				end++
-			}
-			width, err := strconv.Atoi(format[i:end])
-			if err != nil || width > maxValueBytes {
+		}
+		match := formatVerb.FindStringSubmatch(rest)
+		if match == nil {
+			break
+		}
+		rest = rest[len(match[0]):]
+		verbs++
+		for _, digits := range match[2:4] {
+			n, err := strconv.Atoi(cmp.Or(digits, "0"))
+			if err != nil || n > maxValueBytes {
 				return math.MaxInt / 2
 			}
-			size += width
-			i = end - 1
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
-			inVerb = false
+			size += n
+		}
+		if strings.Contains(match[1], "#") || !strings.Contains("svdt%", match[4]) {
+			size, growth = size+number, escaped
 		}
 	}
-	return size
+	if strings.Contains(format, "[") {
+		all += times(verbs, largest)
+	}
+	return size + times(all, growth)
 }
 
 func abs(n int) int {

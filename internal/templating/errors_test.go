@@ -7,6 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -130,8 +133,8 @@ func TestEverySprigFunctionIsClassified(t *testing.T) {
 			t.Errorf("%s: allowed %t, unavailable %t", name, allowed, unavailable[name])
 		}
 	}
-	for _, names := range [][]string{sprigShallow, sprigMeasured, sortedKeys(sprigCostly), sortedKeys(sprigGrowing),
-		sprigReplacing} {
+	for _, names := range [][]string{sprigShallow, sprigIntegers, sprigFloats, sprigDecimals, sprigMeasured,
+		sortedKeys(sprigCostly), sortedKeys(sprigGrowing), sprigReplacing} {
 		for _, name := range names {
 			if _, ok := functions[name]; !ok {
 				t.Errorf("%s is allowed and does not exist", name)
@@ -222,7 +225,7 @@ func TestLargeTreesAreParsedOneByOne(t *testing.T) {
 		"a string": {"a: '" + strings.Repeat(",", parts) + "'", ""},
 	} {
 		isUsed, isAlone := false, true
-		reader := yamlReader{expand: func(text string) (string, bool) {
+		reader := yamlReader{expand: func(text string, _ int) (string, bool) {
 			isUsed = true
 			if largeTree.TryLock() {
 				isAlone = false
@@ -306,6 +309,146 @@ func TestExpensiveTemplatesAreStopped(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestExpensiveTemplatesNeedLittleMemory has templates that would take hundreds of MiB before a check of their result
+// stops them. It does not run in parallel with other tests, because it reads the allocations of the whole process.
+func TestExpensiveTemplatesNeedLittleMemory(t *testing.T) {
+	const most = 64 << 20
+	leaves := func(n int, leaf string) []byte {
+		list, err := json.Marshal(map[string]any{"a": slices.Repeat([]string{leaf}, n)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	format := func(verb, arg string) string {
+		return `a: {{ printf "` + strings.Repeat(verb, 300) + `" ` + arg + ` | len }}`
+	}
+	const large = `{{ $s := repeat 100000 "x" }}`
+	patch, err := json.Marshal(map[string]any{"patches": []any{map[string]any{
+		"patch": large + `a: "{{ range until 3000 }}{{ $s }}{{ end }}"`}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, spec := range map[string]Spec{
+		"placeholders in a value":   {ValuesTemplate: large + `a: "{{ range until 3000 }}{{ $s }}{{ end }}"`},
+		"placeholders in a key":     {ValuesTemplate: large + "? \"{{ range until 3000 }}{{ $s }}{{ end }}\"\n: 1"},
+		"placeholders in a patch":   {PostRender: patch},
+		"printf of one argument":    {ValuesTemplate: format("%[1]s", `(repeat 1000000 "x")`)},
+		"printf in hexadecimal":     {ValuesTemplate: format("%[1]x", `(repeat 1000000 "x")`)},
+		"printf with a width":       {ValuesTemplate: format("%[1]999999d", "1")},
+		"printf with a precision":   {ValuesTemplate: format("%[1].999999f", "1.0")},
+		"parts of text":             {ValuesTemplate: `a: {{ split "" (repeat 1000000 "x") | len }}`},
+		"a limited number of parts": {ValuesTemplate: `a: {{ splitn "" 1000000 (repeat 1000000 "x") | len }}`},
+		"large objects":             {Values: leaves(1000, "{{ . }}")},
+		"text with long escapes":    {Values: leaves(5, `{{ repeat 1000000 "\u0001" }}`)},
+		"large texts":               {Values: leaves(3000, "x{{ .ClusterAnnotations.large }}")},
+	} {
+		spec.ReleaseName, spec.ReleaseNamespace = "r", "ns"
+		p, err := Compile(spec)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		objects, annotations := sample(), map[string]any{"large": strings.Repeat("x", 200_000)}
+		for i := range 2000 {
+			annotations[strconv.Itoa(i)] = "x"
+		}
+		objects.Cluster["metadata"].(map[string]any)["annotations"] = annotations
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = p.Render(t.Context(), objects)
+		runtime.ReadMemStats(&after)
+		var e *Error
+		if !errors.As(err, &e) || e.Reason != ReasonLimitExceeded {
+			t.Errorf("%s: got %v, want an Error for %s", name, err, ReasonLimitExceeded)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > most {
+			t.Errorf("%s: %d MiB are allocated, more than %d", name, used>>20, most>>20)
+		}
+	}
+}
+
+// TestCopiesAreCharged checks that templates that change objects pay for their copies of the objects.
+func TestCopiesAreCharged(t *testing.T) {
+	t.Parallel()
+	objects := sample()
+	annotations := map[string]any{}
+	for i := range 20_000 {
+		annotations[strconv.Itoa(i)] = "x"
+	}
+	objects.Cluster["metadata"].(map[string]any)["annotations"] = annotations
+	for leaves, want := range map[int]string{5: "", 500: "takes too much work"} {
+		values, err := json.Marshal(map[string]any{"a": slices.Repeat([]string{`{{ $_ := unset dict "a" }}x`}, leaves)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := base()
+		spec.Values = values
+		_, err = render(t, spec, objects)
+		checkError(t, err, want)
+	}
+}
+
+// TestTextThatIsNoNumber checks that a text that is not a number, or not valid in an encoding, is an error. Sprig would
+// yield 0, or the text of the error.
+func TestTextThatIsNoNumber(t *testing.T) {
+	t.Parallel()
+	for template, want := range map[string]string{
+		`{{ int "three" }}`:                       "int: argument 1 is not a whole number",
+		`{{ int64 "" }}`:                          "is not a whole number",
+		`{{ int "1.5" }}`:                         "is not a whole number",
+		`{{ int " 1" }}`:                          "is not a whole number",
+		`{{ add 1 "x" }}`:                         "add: argument 2 is not a whole number",
+		`{{ max 1 "x" }}`:                         "is not a whole number",
+		`{{ duration "x" }}`:                      "is not a whole number",
+		`{{ float64 "x" }}`:                       "float64: argument 1 is not a number",
+		`{{ addf 1 "x" }}`:                        "is not a number",
+		`{{ ceil "x" }}`:                          "is not a number",
+		`{{ atoi "x" }}`:                          "atoi cannot work",
+		`{{ toDecimal "9" }}`:                     "toDecimal cannot work",
+		`{{ int (index .ClusterLabels "nope") }}`: "has no value",
+		`{{ int (get .ClusterLabels "nope") }}`:   "is not a whole number",
+		`{{ b64dec "%" }}`:                        "b64dec: the argument is not valid base64",
+		`{{ b32dec "1" }}`:                        "b32dec: the argument is not valid base32",
+		"{{ regexMatch `(` `x` }}":                "regexMatch cannot work",
+		`{{ printf "%!" 1 }}`:                     "printf: has a verb that does not suit",
+		`{{ printf "%[1d" 1 }}`:                   "has a verb that does not suit",
+	} {
+		_, err := renderLeaf(t, template)
+		checkError(t, err, want)
+	}
+	for template, want := range map[string]any{
+		`{{ int "010" }}`:                          int64(10),
+		`{{ int 1.5 }}`:                            int64(1),
+		`{{ add "2" 3 }}`:                          int64(5),
+		`{{ float64 "1.5" }}`:                      1.5,
+		`{{ mulf "1.5" 2 }}`:                       int64(3),
+		`{{ atoi "-3" }}`:                          int64(-3),
+		`{{ toDecimal "0777" }}`:                   int64(511),
+		`{{ duration "90" }}`:                      "1m30s",
+		`{{ b64dec "eA==" }}`:                      "x",
+		`{{ printf "%5.1f|%-3d|%%|%[1]v" 1.5 2 }}`: "  1.5|2  |%|1.5",
+		`{{ (splitn "," 2 "a,b,c")._1 }}`:          "b,c",
+	} {
+		got, err := renderLeaf(t, template)
+		if err != nil || got != want {
+			t.Errorf("%s: got %#v, %v, want %#v", template, got, err, want)
+		}
+	}
+}
+
+// renderLeaf returns the value of one string of spec.values.
+func renderLeaf(t *testing.T, template string) (any, error) {
+	t.Helper()
+	values, err := json.Marshal(map[string]any{"a": template})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := base()
+	spec.Values = values
+	result, err := render(t, spec, sample())
+	return result.Values["a"], err
 }
 
 func TestCompiledProgramHasABudget(t *testing.T) {

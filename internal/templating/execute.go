@@ -26,9 +26,14 @@ func (t *textTemplate) render(r *run) (any, error) {
 	if !t.typed {
 		return text, nil
 	}
-	v, err := canonical(r.captured)
+	c := &canonicalizer{}
+	v, err := c.value(r.captured, 0)
 	if err != nil {
 		return nil, t.at(err, ReasonRenderFailed)
+	}
+	// The copy becomes a part of the values. Thousands of strings may yield the same large object.
+	if err := r.spend(c.nodes*costNode + c.bytes); err != nil {
+		return nil, t.executionError(r, r.root, err)
 	}
 	return v, nil
 }
@@ -59,11 +64,15 @@ func (t *textTemplate) execute(r *run) (string, error) {
 	root := r.root
 	if t.mutates {
 		// The copy keeps the changes of one template away from other templates and from the caller.
-		c, err := canonical(root)
+		c := &canonicalizer{}
+		copied, err := c.value(root, 0)
 		if err != nil {
 			return "", t.at(err, ReasonRenderFailed)
 		}
-		root = c.(map[string]any) // a copy of a map
+		if err := r.spend(c.nodes * costCopied); err != nil {
+			return "", t.executionError(r, root, err)
+		}
+		root = copied.(map[string]any) // a copy of a map
 	}
 	tmpl, err := t.bind(r)
 	if err != nil {
@@ -71,6 +80,9 @@ func (t *textTemplate) execute(r *run) (string, error) {
 	}
 	var out limitedBuffer
 	if err := tmpl.Execute(&out, root); err != nil {
+		return "", t.executionError(r, root, err)
+	}
+	if err := r.spend(out.Len()); err != nil {
 		return "", t.executionError(r, root, err)
 	}
 	return out.String(), nil

@@ -27,6 +27,10 @@ type function struct {
 	// mutates is true if the function changes an argument.
 	mutates bool
 
+	// number, if set, converts an argument that is the text of a number, and refuses other texts. The functions of sprig
+	// would use 0 for a text that is not a number, and read "010" as 8.
+	number func(any) (any, *fault)
+
 	// cost returns the extra cost of a call, in addition to the size of arguments and result. size returns an upper
 	// limit of the result before the call.
 	cost, size func(args []any) int
@@ -38,23 +42,26 @@ type function struct {
 var (
 	sprigShallow = []string{
 		"get", "hasKey", "dig", "default", "empty", "coalesce", "all", "any", "ternary", "kindIs", "kindOf",
-		"typeIs", "typeIsLike", "typeOf", "first", "mustFirst", "last", "mustLast", "int", "int64", "float64", "atoi",
-		"toDecimal", "add", "add1", "sub", "div", "mod", "mul", "max", "biggest", "min", "maxf", "minf", "ceil",
-		"floor", "round",
+		"typeIs", "typeIsLike", "typeOf", "first", "mustFirst", "last", "mustLast",
 	}
+	sprigIntegers = []string{
+		"int", "int64", "add", "add1", "sub", "div", "mod", "mul", "max", "biggest", "min", "duration",
+	}
+	sprigFloats = []string{"float64", "maxf", "minf", "ceil", "floor", "round"}
+	// sprigDecimals have arbitrary precision.
+	sprigDecimals = []string{"add1f", "addf", "subf", "divf", "mulf"}
 	sprigMeasured = []string{
 		"abbrev", "abbrevboth", "trunc", "upper", "lower", "title", "untitle", "substr", "trimall", "trimAll",
 		"trimSuffix", "trimPrefix", "nospace", "initials", "swapcase", "snakecase", "camelcase", "kebabcase", "contains",
-		"hasPrefix", "hasSuffix", "cat", "plural", "sha1sum", "sha256sum", "sha512sum", "adler32sum", "split",
-		"splitList", "toStrings", "sortAlpha", "compact", "mustCompact",
-		"deepCopy", "mustDeepCopy", "deepEqual", "base", "dir", "clean", "ext", "isAbs", "b64enc", "b64dec", "b32enc",
-		"b32dec", "tuple", "list", "dict", "pluck", "pick", "omit", "append", "push", "mustAppend", "mustPush",
+		"hasPrefix", "hasSuffix", "cat", "plural", "sha1sum", "sha256sum", "sha512sum", "adler32sum",
+		"toStrings", "sortAlpha", "compact", "mustCompact",
+		"deepCopy", "mustDeepCopy", "deepEqual", "base", "dir", "clean", "ext", "isAbs", "b64enc", "b32enc",
+		"tuple", "list", "dict", "pluck", "pick", "omit", "append", "push", "mustAppend", "mustPush",
 		"prepend", "mustPrepend", "rest", "mustRest", "initial", "mustInitial", "reverse", "mustReverse", "has",
 		"mustHas", "slice", "mustSlice", "concat", "chunk", "mustChunk", "regexQuoteMeta",
-		"urlParse", "urlJoin", "duration",
+		"urlParse", "urlJoin",
 	}
 	sprigCostly = map[string]func([]any) int{
-		"add1f": decimals, "addf": decimals, "subf": decimals, "divf": decimals, "mulf": decimals,
 		"semver": versions, "semverCompare": versions,
 		"uniq": square, "mustUniq": square, "without": square, "mustWithout": square,
 		"regexMatch": matching, "mustRegexMatch": matching, "regexFind": matching, "mustRegexFind": matching,
@@ -62,7 +69,7 @@ var (
 	}
 	sprigGrowing = map[string]func([]any) int{
 		"repeat": repeated, "replace": replaced, "join": joined, "until": counted, "untilStep": stepped, "seq": stepped,
-		"splitn": counted, "wrap": wrapped, "wrapWith": wrapped,
+		"split": pieces, "splitList": pieces, "splitn": pieces, "wrap": wrapped, "wrapWith": wrapped,
 	}
 	sprigReplacing = []string{
 		"regexReplaceAll", "mustRegexReplaceAll", "regexReplaceAllLiteral", "mustRegexReplaceAllLiteral",
@@ -90,6 +97,7 @@ var knownNames = parserNames()
 func allFunctions() map[string]function {
 	all := map[string]function{}
 	generic := sprig.GenericFuncMap()
+	generic["regexMatch"] = generic["mustRegexMatch"] // regexMatch would yield false for an invalid expression.
 	add := func(name string, f function) {
 		if fn, ok := generic[name]; ok {
 			f.call = reflect.ValueOf(fn)
@@ -98,6 +106,15 @@ func allFunctions() map[string]function {
 	}
 	for _, name := range sprigShallow {
 		add(name, function{shallow: true})
+	}
+	for _, name := range sprigIntegers {
+		add(name, function{shallow: true, number: integerIn})
+	}
+	for _, name := range sprigFloats {
+		add(name, function{shallow: true, number: floatIn})
+	}
+	for _, name := range sprigDecimals {
+		add(name, function{cost: decimals, number: floatIn})
 	}
 	for _, name := range sprigMeasured {
 		add(name, function{})

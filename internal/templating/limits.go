@@ -46,10 +46,12 @@ const (
 	// checks that they need less than a hundredth. The whole budget takes about a second on one core at most.
 	maxWork = 16 << 20
 
-	// The costs of operations. A byte of text costs 1. A value in a list or map costs costNode. A function call costs
-	// costCall. A loop iteration costs costStep, and costParsed for each parsed node in the loop. costParsed covers the
-	// functions of text/template that are not wrapped.
+	// The costs of operations. A byte of text costs 1. A value in a list or map costs costNode, or only costCopied if the
+	// list or map is copied for one template and then dropped. A function call costs costCall. A loop iteration costs
+	// costStep, and costParsed for each parsed node in the loop. costParsed covers the functions of text/template that are
+	// not wrapped.
 	costNode   = 32
+	costCopied = 4
 	costCall   = 256
 	costStep   = 256
 	costParsed = 64

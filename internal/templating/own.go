@@ -4,6 +4,8 @@
 package templating
 
 import (
+	"encoding/base32"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -20,19 +22,23 @@ import (
 // users of Helm expect.
 func ownFunctions() map[string]function {
 	own := map[string]function{
-		"fromYaml": {call: reflect.ValueOf(fromYAML), cost: yamlWork},
-		"fromJson": {call: reflect.ValueOf(fromJSON)},
-		"keys":     {call: reflect.ValueOf(keys)},
-		"values":   {call: reflect.ValueOf(valuesOf)},
-		"toString": {call: reflect.ValueOf(toString)},
-		"set":      {call: reflect.ValueOf(set), mutates: true},
-		"unset":    {call: reflect.ValueOf(unset), mutates: true, shallow: true},
-		"print":    {call: reflect.ValueOf(fmt.Sprint)},
-		"println":  {call: reflect.ValueOf(fmt.Sprintln)},
-		"printf":   {call: reflect.ValueOf(printf), size: formatted},
-		"html":     {call: reflect.ValueOf(template.HTMLEscaper)},
-		"js":       {call: reflect.ValueOf(template.JSEscaper)},
-		"urlquery": {call: reflect.ValueOf(template.URLQueryEscaper)},
+		"fromYaml":  {call: reflect.ValueOf(fromYAML), cost: yamlWork},
+		"fromJson":  {call: reflect.ValueOf(fromJSON)},
+		"keys":      {call: reflect.ValueOf(keys)},
+		"values":    {call: reflect.ValueOf(valuesOf)},
+		"toString":  {call: reflect.ValueOf(toString)},
+		"set":       {call: reflect.ValueOf(set), mutates: true},
+		"unset":     {call: reflect.ValueOf(unset), mutates: true, shallow: true},
+		"print":     {call: reflect.ValueOf(fmt.Sprint)},
+		"println":   {call: reflect.ValueOf(fmt.Sprintln)},
+		"printf":    {call: reflect.ValueOf(printf), size: formatted},
+		"atoi":      {call: reflect.ValueOf(strconv.Atoi), shallow: true},
+		"toDecimal": {call: reflect.ValueOf(fromOctal), shallow: true},
+		"b64dec":    {call: reflect.ValueOf(decodeWith(base64.StdEncoding.DecodeString, "base64"))},
+		"b32dec":    {call: reflect.ValueOf(decodeWith(base32.StdEncoding.DecodeString, "base32"))},
+		"html":      {call: reflect.ValueOf(template.HTMLEscaper)},
+		"js":        {call: reflect.ValueOf(template.JSEscaper)},
+		"urlquery":  {call: reflect.ValueOf(template.URLQueryEscaper)},
 
 		"toYaml": {cost: yamlWork, bind: func(r *run) any {
 			return func(v any) (any, error) { return r.write(v, encodeYAML) }
@@ -202,6 +208,9 @@ func mergeWith(dst map[string]any, sources []map[string]any, options ...func(*me
 
 // printf returns an error where fmt would print its error text.
 func printf(format string, args ...any) (string, error) {
+	if !isFormat(format) {
+		return "", faultf(ReasonRenderFailed, "has a verb that does not suit its argument")
+	}
 	out := fmt.Sprintf(format, args...)
 	if strings.Contains(out, "%!") && !strings.Contains(format, "%!") && !anyContains(args, "%!") {
 		return "", faultf(ReasonRenderFailed, "has a verb that does not suit its argument")
@@ -216,6 +225,20 @@ func anyContains(args []any, part string) bool {
 		}
 	}
 	return false
+}
+
+// fromOctal returns the number in an octal text. The function of sprig yields 0 for other texts.
+func fromOctal(v any) (int64, error) { return strconv.ParseInt(fmt.Sprint(v), 8, 64) }
+
+// decodeWith returns a function that decodes text. The functions of sprig yield the text of the error.
+func decodeWith(decode func(string) ([]byte, error), encoding string) func(string) (string, error) {
+	return func(text string) (string, error) {
+		data, err := decode(text)
+		if err != nil {
+			return "", faultf(ReasonRenderFailed, "the argument is not valid %s", encoding)
+		}
+		return string(data), nil
+	}
 }
 
 func singleQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

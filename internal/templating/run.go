@@ -139,8 +139,9 @@ func (r *run) placeholderLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// expand replaces the placeholders in a scalar by the strings that they represent.
-func (r *run) expand(s string) (string, bool) {
+// expand replaces the placeholders in a scalar by the strings that they represent, and reports whether there were any.
+// It stops when the result is longer than limit bytes: thousands of placeholders may represent the same large string.
+func (r *run) expand(s string, limit int) (string, bool) {
 	if !strings.Contains(s, placeholderOpen) {
 		return s, false
 	}
@@ -148,7 +149,7 @@ func (r *run) expand(s string) (string, bool) {
 	for {
 		before, rest, found := strings.Cut(s, placeholderOpen)
 		b.WriteString(before)
-		if !found {
+		if !found || b.Len() > limit {
 			return b.String(), true
 		}
 		number, after, _ := strings.Cut(rest, placeholderClose)

@@ -20,9 +20,9 @@ import (
 // yamlReader parses one YAML document into canonical values, like Helm parses a values file. There are two exceptions:
 // duplicate keys are errors, and a key is its literal text (a key "on" is not "true").
 type yamlReader struct {
-	// expand replaces placeholders in a scalar and reports whether there were any. If expand is nil, nothing is
-	// replaced.
-	expand func(string) (string, bool)
+	// expand replaces placeholders in a scalar and reports whether there were any. It may stop when the result is longer
+	// than limit bytes. If expand is nil, nothing is replaced.
+	expand func(text string, limit int) (string, bool)
 
 	nodes int
 	bytes int
@@ -228,26 +228,26 @@ func (r *yamlReader) key(n *yaml.Node) (string, error) {
 	if n.Kind != yaml.ScalarNode {
 		return "", r.fail(n, ReasonInvalidValues, "has a key that is not a string")
 	}
-	s, _ := r.text(n)
-	if r.bytes > maxDocumentBytes {
-		return "", r.fail(n, ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
-	}
-	return s, nil
+	s, _, err := r.text(n)
+	return s, err
 }
 
-func (r *yamlReader) text(n *yaml.Node) (s string, expanded bool) {
+// text returns the text of a scalar, and whether it had placeholders.
+func (r *yamlReader) text(n *yaml.Node) (s string, expanded bool, err error) {
 	s = n.Value
 	if r.expand != nil {
-		s, expanded = r.expand(s)
+		s, expanded = r.expand(s, maxDocumentBytes-r.bytes)
 	}
-	r.bytes += len(s)
-	return s, expanded
+	if r.bytes += len(s); r.bytes > maxDocumentBytes {
+		return "", false, r.fail(n, ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
+	}
+	return s, expanded, nil
 }
 
 func (r *yamlReader) scalar(n *yaml.Node) (any, error) {
-	s, expanded := r.text(n)
-	if r.bytes > maxDocumentBytes {
-		return nil, r.fail(n, ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
+	s, expanded, err := r.text(n)
+	if err != nil {
+		return nil, err
 	}
 	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	tag := n.ShortTag()
