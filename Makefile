@@ -133,9 +133,9 @@ DETECT := -race -tags=kustomize_disable_go_plugin_support
 
 # The groups of hack/cmd/testrun. Tests need no vetting: `make lint` vets more than `go test` does. Go would use a cached
 # result of the module hack/tools/prometheus after a change of an alert, because the alerts are outside of this module.
-TEST_RACE = -- CGO_ENABLED=1 HELMOP_SAMPLE=2 $(DETECT) -vet=off -timeout=15m '-skip=$(SKIP_RACE)' $(RACE)
-TEST_PLAIN = -- -vet=off -timeout=15m $(PLAIN) -- -vet=off -timeout=15m '-run=$(SKIP_RACE)|$(CUT)' $(SPLIT) \
-	-- -C=hack/tools/prometheus -vet=off -count=1 -timeout=15m .
+TEST_RACE = -- CGO_ENABLED=1 HELMOP_SAMPLE=2 $(DETECT) -vet=off -timeout=40m '-skip=$(SKIP_RACE)' $(RACE)
+TEST_PLAIN = -- -vet=off -timeout=40m $(PLAIN) -- -vet=off -timeout=40m '-run=$(SKIP_RACE)|$(CUT)' $(SPLIT) \
+	-- -C=hack/tools/prometheus -vet=off -count=1 -timeout=40m .
 TEST_E2E = -- -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=$(E2E_RUN)' ./test/e2e
 
 .PHONY: test
