@@ -101,7 +101,7 @@ type Options struct {
 const (
 	// servedTimeout is how long an API server may take until it lists the kinds of HelmOp. servedPoll is the time between
 	// two requests for the list.
-	servedTimeout = 2 * time.Minute
+	servedTimeout = 3 * time.Minute
 	servedPoll    = 100 * time.Millisecond
 )
 

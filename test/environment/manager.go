@@ -39,7 +39,7 @@ const (
 	// tokenTTL is longer than any test run.
 	tokenTTL = 6 * time.Hour
 	// diagnosticsTimeout is how long a ready manager may take until it serves its metrics.
-	diagnosticsTimeout = time.Minute
+	diagnosticsTimeout = 3 * time.Minute
 )
 
 // Manager is a started manager of HelmOp.

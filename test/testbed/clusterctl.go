@@ -24,7 +24,7 @@ import (
 const (
 	coreProvider  = "cluster-api"
 	coreNamespace = "capi-system"
-	initTimeout   = 2 * time.Minute
+	initTimeout   = 3 * time.Minute
 )
 
 // InstallOptions configure the installation of HelmOp by clusterctl.

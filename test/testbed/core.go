@@ -23,7 +23,7 @@ import (
 
 const (
 	// readyTimeout is how long a manager may take to become ready.
-	readyTimeout = 2 * time.Minute
+	readyTimeout = 3 * time.Minute
 	probeTimeout = 5 * time.Second
 )
 

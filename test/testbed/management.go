@@ -28,7 +28,7 @@ import (
 )
 
 // crdTimeout is how long an API server may take until it serves new CustomResourceDefinitions.
-const crdTimeout = time.Minute
+const crdTimeout = 3 * time.Minute
 
 // managementControllers are the controllers that Cluster API and clusterctl need. They collect garbage by owner
 // references, delete namespaces, create ServiceAccounts, and aggregate ClusterRoles.

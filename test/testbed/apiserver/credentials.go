@@ -100,7 +100,7 @@ func (s *Server) WaitAllowed(ctx context.Context, user string, access authorizat
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user,
 		ResourceAttributes: &access}}
-	if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true,
+	if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 3*time.Minute, true,
 		func(ctx context.Context) (bool, error) {
 			got, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 			return err == nil && got.Status.Allowed, err

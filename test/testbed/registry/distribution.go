@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	startTimeout  = time.Minute
+	startTimeout  = 3 * time.Minute
 	probeTimeout  = 5 * time.Second
 	startAttempts = 3
 )
