@@ -60,9 +60,7 @@ func TestFailureRequestsReleaseOnce(t *testing.T) {
 		t.Fatalf("got %+v", before)
 	}
 	asked := b.settled(release)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	if err := b.server.StopAPIServer(ctx); err != nil {
+	if err := b.server.StopAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a request about it", func() bool { return b.asked(release) > asked })
@@ -74,7 +72,7 @@ func TestFailureRequestsReleaseOnce(t *testing.T) {
 	if still := b.look(release); !still.ErrSince.Equal(stuck.ErrSince) {
 		t.Errorf("the trouble began at %s, not %s", stuck.ErrSince, still.ErrSince)
 	}
-	if err := b.server.StartAPIServer(ctx); err != nil {
+	if err := b.server.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a request when all is well",

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -139,8 +138,7 @@ func (b *bench) createVolumeClaims(ctx context.Context) {
 // TestRealControllers checks the rules of health against the status that real controllers of Kubernetes write.
 func TestRealControllers(t *testing.T) {
 	b := newBench(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	server, err := apiserver.Start(ctx, apiserver.Options{
 		Name: "controllers", Dir: t.TempDir(), Binaries: sharedServer.Binaries(), KwokNodes: 1,
 	})

@@ -4,7 +4,6 @@
 package objectwatch
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"runtime/pprof"
@@ -31,16 +30,14 @@ func TestAPIServerRestarts(t *testing.T) {
 	before := b.synced(release)
 	asked := b.settled(release)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	if err := b.server.StopAPIServer(ctx); err != nil {
+	if err := b.server.StopAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "an error", func() bool { return b.look(release).Err != nil })
 	if during := b.look(release); !during.Synced || during.Fingerprint != before.Fingerprint {
 		t.Errorf("what is known stays while the cluster does not answer, got %+v", during)
 	}
-	if err := b.server.StartAPIServer(ctx); err != nil {
+	if err := b.server.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the streams to go on", func() bool { return b.look(release).Err == nil })
@@ -61,15 +58,13 @@ func TestObjectDeletedWhileDisconnected(t *testing.T) {
 	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{deployment}, Checker: checker(t)})
 	b.synced(release)
 	// The restarted server no longer has the resource version from which a watch could continue.
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
 	b.watcher.Disconnect(b.conn.Cluster)
-	if err := b.server.StopAPIServer(ctx); err != nil {
+	if err := b.server.StopAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{deployment}, Checker: checker(t)})
 	eventually(t, "an error", func() bool { return b.look(release).Err != nil })
-	if err := b.server.StartAPIServer(ctx); err != nil {
+	if err := b.server.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.deleteDeployment("d")
