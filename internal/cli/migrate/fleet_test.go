@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -492,20 +493,22 @@ func TestFleetWaits(t *testing.T) {
 		}, "is not paused"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newFleetWorld(t)
-			test.change(w)
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			defer cancel()
-			if err := w.handOver(ctx, w.plan()); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error: %v", err)
-			}
-			if w.isUnserved && !strings.Contains(w.notes.String(), "calico: "+whyUnserved+"\n") {
-				t.Errorf("notes: %s", w.notes.String())
-			}
-			if object := w.get(w.client, migrate.FleetHelmOpKind, "fleet"); object == nil ||
-				object.GetDeletionTimestamp() != nil {
-				t.Error("the HelmOp of Fleet is deleted")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newFleetWorld(t)
+				test.change(w)
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				if err := w.handOver(ctx, w.plan()); err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("error: %v", err)
+				}
+				if w.isUnserved && !strings.Contains(w.notes.String(), "calico: "+whyUnserved+"\n") {
+					t.Errorf("notes: %s", w.notes.String())
+				}
+				if object := w.get(w.client, migrate.FleetHelmOpKind, "fleet"); object == nil ||
+					object.GetDeletionTimestamp() != nil {
+					t.Error("the HelmOp of Fleet is deleted")
+				}
+			})
 		})
 	}
 }
@@ -671,25 +674,27 @@ func TestFleetClusterLeaves(t *testing.T) {
 
 // TestFleetKeepsSelectedLabels has a Cluster without a release of Fleet whose label another HelmOp selects.
 func TestFleetKeepsSelectedLabels(t *testing.T) {
-	w := newFleetWorld(t)
-	w.isIdle = true
-	label := addonsv1.MigratedClusterLabelPrefix + "/calico"
-	other := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "two",
-		Labels: map[string]string{label: "true"}}}
-	if err := errors.Join(w.client.Create(t.Context(), parse(t, selectingHelmOp)),
-		w.client.Create(t.Context(), other)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	err := w.handOver(ctx, w.plan())
-	if err == nil || !strings.Contains(err.Error(), "HelmOp fleet/cni selects the label "+label) {
-		t.Errorf("error: %v", err)
-	}
-	err = w.client.Get(t.Context(), client.ObjectKeyFromObject(other), other)
-	if err != nil || other.Labels[label] == "" {
-		t.Errorf("labels %v, %v", other.Labels, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newFleetWorld(t)
+		w.isIdle = true
+		label := addonsv1.MigratedClusterLabelPrefix + "/calico"
+		other := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "two",
+			Labels: map[string]string{label: "true"}}}
+		if err := errors.Join(w.client.Create(t.Context(), parse(t, selectingHelmOp)),
+			w.client.Create(t.Context(), other)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		err := w.handOver(ctx, w.plan())
+		if err == nil || !strings.Contains(err.Error(), "HelmOp fleet/cni selects the label "+label) {
+			t.Errorf("error: %v", err)
+		}
+		err = w.client.Get(t.Context(), client.ObjectKeyFromObject(other), other)
+		if err != nil || other.Labels[label] == "" {
+			t.Errorf("labels %v, %v", other.Labels, err)
+		}
+	})
 }
 
 // TestFleetDeploysDuringDeletion has a BundleDeployment that Fleet creates after the deletion of its HelmOp has begun.
@@ -784,61 +789,65 @@ func TestFleetIsGone(t *testing.T) {
 
 // TestFleetAgentIsLate has an agent that stops before the HelmOp of Fleet is deleted, and starts again later.
 func TestFleetAgentIsLate(t *testing.T) {
-	w := newFleetWorld(t)
-	next := w.afterPatch
-	w.afterPatch = func(c client.WithWatch, object client.Object) {
-		w.agentIsDown = stepOf(w.get(c, migrate.FleetHelmOpKind, "fleet")) == migrate.StepDetaching
-		next(c, object)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if err := w.handOver(ctx, w.plan()); err == nil || !strings.Contains(err.Error(),
-		"Cluster one: the agent of Fleet has not deleted its records of the release") {
-		t.Errorf("error: %v", err)
-	}
-	helmOp := &addonsv1.HelmOp{}
-	if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "calico"}, helmOp); err != nil {
-		t.Fatal(err)
-	}
-	if !helmOp.Spec.Paused || w.record == nil {
-		t.Errorf("HelmOp paused: %t, record %v", helmOp.Spec.Paused, w.record)
-	}
-	w.afterPatch, w.agentIsDown = next, false
-	w.reconcile(w.client.WithWatch)
-	if err := w.handOver(t.Context(), w.plan()); err != nil {
-		t.Fatal(err)
-	}
-	w.checkMigrated()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFleetWorld(t)
+		next := w.afterPatch
+		w.afterPatch = func(c client.WithWatch, object client.Object) {
+			w.agentIsDown = stepOf(w.get(c, migrate.FleetHelmOpKind, "fleet")) == migrate.StepDetaching
+			next(c, object)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if err := w.handOver(ctx, w.plan()); err == nil || !strings.Contains(err.Error(),
+			"Cluster one: the agent of Fleet has not deleted its records of the release") {
+			t.Errorf("error: %v", err)
+		}
+		helmOp := &addonsv1.HelmOp{}
+		if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "calico"}, helmOp); err != nil {
+			t.Fatal(err)
+		}
+		if !helmOp.Spec.Paused || w.record == nil {
+			t.Errorf("HelmOp paused: %t, record %v", helmOp.Spec.Paused, w.record)
+		}
+		w.afterPatch, w.agentIsDown = next, false
+		w.reconcile(w.client.WithWatch)
+		if err := w.handOver(t.Context(), w.plan()); err != nil {
+			t.Fatal(err)
+		}
+		w.checkMigrated()
+	})
 }
 
 // TestFleetPartialDeletion has a HelmOp of Fleet under deletion whose BundleDeployments are already deleted.
 func TestFleetPartialDeletion(t *testing.T) {
-	w := newFleetWorld(t)
-	w.afterDelete = func(client.WithWatch, client.Object) { w.deletionFails = errors.New("interrupted") }
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if err := w.handOver(ctx, w.plan()); err == nil {
-		t.Fatal("the HelmOp of Fleet is still there")
-	}
-	deployment := w.get(w.client, migrate.FleetDeploymentKind, "cluster-fleet-one")
-	deployment.SetFinalizers(nil)
-	c := w.client.WithWatch
-	w.deletionFails, w.afterDelete = nil, nil
-	if err := errors.Join(c.Update(t.Context(), deployment), c.Delete(t.Context(), deployment)); err != nil {
-		t.Fatal(err)
-	}
-	plan := w.plan()
-	if len(plan.Items) != 1 || len(plan.Items[0].Releases) != 1 || len(plan.Items[0].Blocked()) > 0 {
-		t.Fatalf("%+v", plan.Items)
-	}
-	if err := w.handBack(t.Context(), plan); !errors.Is(err, errDetaching) {
-		t.Errorf("error: %v", err)
-	}
-	w.afterDelete = func(c client.WithWatch, object client.Object) { w.reconcile(c) }
-	if err := w.handOver(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
-	w.checkMigrated()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFleetWorld(t)
+		w.afterDelete = func(client.WithWatch, client.Object) { w.deletionFails = errors.New("interrupted") }
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if err := w.handOver(ctx, w.plan()); err == nil {
+			t.Fatal("the HelmOp of Fleet is still there")
+		}
+		deployment := w.get(w.client, migrate.FleetDeploymentKind, "cluster-fleet-one")
+		deployment.SetFinalizers(nil)
+		c := w.client.WithWatch
+		w.deletionFails, w.afterDelete = nil, nil
+		if err := errors.Join(c.Update(t.Context(), deployment), c.Delete(t.Context(), deployment)); err != nil {
+			t.Fatal(err)
+		}
+		plan := w.plan()
+		if len(plan.Items) != 1 || len(plan.Items[0].Releases) != 1 || len(plan.Items[0].Blocked()) > 0 {
+			t.Fatalf("%+v", plan.Items)
+		}
+		if err := w.handBack(t.Context(), plan); !errors.Is(err, errDetaching) {
+			t.Errorf("error: %v", err)
+		}
+		w.afterDelete = func(c client.WithWatch, object client.Object) { w.reconcile(c) }
+		if err := w.handOver(t.Context(), plan); err != nil {
+			t.Fatal(err)
+		}
+		w.checkMigrated()
+	})
 }
 
 // TestFleetUndoOfDeletedHelmOp has a HelmOp of Fleet that a user deletes after its migration has begun. The advice of

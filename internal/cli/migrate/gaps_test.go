@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -80,27 +81,29 @@ metadata: {name: base, namespace: fleet, annotations: {addons.cluster.x-k8s.io/m
 `, []string{"calico"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, "flux", test.objects)
-			plan := w.plan()
-			err := errors.Join(choose(plan, test.names), w.settleGaps(t.Context(), plan))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := w.report(t.Context(), plan); err != nil {
-				t.Fatal(err)
-			}
-			found := strings.Contains(w.out.String(),
-				"to be solved first: spec.dependsOn: the release would wait for "+test.want)
-			if found != (test.want != "") {
-				t.Errorf("report: %s", w.out.String())
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			err = w.handOver(ctx, plan)
-			if isRefused := err != nil && strings.Contains(err.Error(), "spec.dependsOn: the release would wait for "+
-				test.want); isRefused != (test.want != "") {
-				t.Errorf("error: %v", err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "flux", test.objects)
+				plan := w.plan()
+				err := errors.Join(choose(plan, test.names), w.settleGaps(t.Context(), plan))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := w.report(t.Context(), plan); err != nil {
+					t.Fatal(err)
+				}
+				found := strings.Contains(w.out.String(),
+					"to be solved first: spec.dependsOn: the release would wait for "+test.want)
+				if found != (test.want != "") {
+					t.Errorf("report: %s", w.out.String())
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err = w.handOver(ctx, plan)
+				if isRefused := err != nil && strings.Contains(err.Error(), "spec.dependsOn: the release would wait for "+
+					test.want); isRefused != (test.want != "") {
+					t.Errorf("error: %v", err)
+				}
+			})
 		})
 	}
 }
@@ -143,31 +146,33 @@ metadata:
 		"no label": {"flux", fluxObjects + other, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, test.from, test.objects)
-			plan := w.plan()
-			if err := w.settleGaps(t.Context(), plan); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.report(t.Context(), plan); err != nil {
-				t.Fatal(err)
-			}
-			if test.want == "" {
-				if strings.Contains(w.out.String(), "to be solved first: ") {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, test.from, test.objects)
+				plan := w.plan()
+				if err := w.settleGaps(t.Context(), plan); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.report(t.Context(), plan); err != nil {
+					t.Fatal(err)
+				}
+				if test.want == "" {
+					if strings.Contains(w.out.String(), "to be solved first: ") {
+						t.Errorf("report: %s", w.out.String())
+					}
+					return
+				}
+				if !strings.Contains(w.out.String(), "to be solved first: "+test.want+"\n") {
 					t.Errorf("report: %s", w.out.String())
 				}
-				return
-			}
-			if !strings.Contains(w.out.String(), "to be solved first: "+test.want+"\n") {
-				t.Errorf("report: %s", w.out.String())
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if err := w.handOver(ctx, plan); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error: %v", err)
-			}
-			if len(w.writes) > 0 {
-				t.Errorf("writes: %v", w.writes)
-			}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if err := w.handOver(ctx, plan); err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("error: %v", err)
+				}
+				if len(w.writes) > 0 {
+					t.Errorf("writes: %v", w.writes)
+				}
+			})
 		})
 	}
 }

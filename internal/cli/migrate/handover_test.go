@@ -400,32 +400,34 @@ func TestUndo(t *testing.T) {
 		"flux":  {fluxObjects, "HelmRelease", "one-calico"},
 	} {
 		t.Run(from, func(t *testing.T) {
-			w := newWorld(t, from, test.objects)
-			w.isIdle = true
-			before, cluster := w.state(test.kind, test.name), w.state("Cluster", "one")
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			err := w.handOver(ctx, w.plan())
-			if err == nil || !strings.Contains(err.Error(), "Cluster one: HelmOp has not assigned the release yet") {
-				t.Errorf("error: %v", err)
-			}
-			plan := w.plan()
-			if blocked := plan.Items[0].Blocked(); len(blocked) > 0 {
-				t.Errorf("an interrupted migration cannot continue: %v", blocked)
-			}
-			if err := w.handBack(t.Context(), plan); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(before, w.state(test.kind, test.name)); diff != "" {
-				t.Error(diff)
-			}
-			if diff := cmp.Diff(cluster, w.state("Cluster", "one")); diff != "" {
-				t.Error(diff)
-			}
-			helmOps := &addonsv1.HelmOpList{}
-			if err := w.client.List(t.Context(), helmOps); err != nil || len(helmOps.Items) > 0 {
-				t.Errorf("HelmOps: %v, %v", helmOps.Items, err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, from, test.objects)
+				w.isIdle = true
+				before, cluster := w.state(test.kind, test.name), w.state("Cluster", "one")
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				err := w.handOver(ctx, w.plan())
+				if err == nil || !strings.Contains(err.Error(), "Cluster one: HelmOp has not assigned the release yet") {
+					t.Errorf("error: %v", err)
+				}
+				plan := w.plan()
+				if blocked := plan.Items[0].Blocked(); len(blocked) > 0 {
+					t.Errorf("an interrupted migration cannot continue: %v", blocked)
+				}
+				if err := w.handBack(t.Context(), plan); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(before, w.state(test.kind, test.name)); diff != "" {
+					t.Error(diff)
+				}
+				if diff := cmp.Diff(cluster, w.state("Cluster", "one")); diff != "" {
+					t.Error(diff)
+				}
+				helmOps := &addonsv1.HelmOpList{}
+				if err := w.client.List(t.Context(), helmOps); err != nil || len(helmOps.Items) > 0 {
+					t.Errorf("HelmOps: %v, %v", helmOps.Items, err)
+				}
+			})
 		})
 	}
 }
