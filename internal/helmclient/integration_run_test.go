@@ -119,6 +119,10 @@ func (r *releaseRun) act(ctx context.Context, decision decide.Decision) (Result,
 	return r.client.Act(ctx, r.target, decision, r.desired, r.options, r.chart, r.values)
 }
 
+// shortTimeouts are timeouts of actions that a test lets time out. On a busy machine, a short timeout ends an action
+// before the action reaches what the test checks. Then the test uses the next timeout.
+var shortTimeouts = []time.Duration{5 * time.Second, 20 * time.Second, time.Minute}
+
 // newRun returns a release of the test's namespace, with the client of the bench.
 func (b *bench) newRun(chrt *chart.Chart, values map[string]any) *releaseRun {
 	return &releaseRun{client: b.client, target: b.target, desired: helmtest.DesiredFor(b.namespace, "demo", "a1", "v1"),
