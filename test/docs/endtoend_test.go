@@ -39,7 +39,7 @@ var ownEnvironments = map[string]string{
 	"TestHostileUser":                          "a limit of the manager's memory",
 	"TestManagementCluster":                    "another set of components, `config/management-cluster`",
 	"TestManagerLogs":                          "controllers that create the Pods of the manager",
-	"TestManagerRestartContinuesActions":       "kills managers, which have a short lease",
+	"TestManagerRestartContinuesActions":       "kills managers",
 	"TestMigrateCAAPH":                         "CAAPH reconciles the Clusters of all namespaces, and has webhooks",
 	"TestMigrateFleet":                         "the kinds of Fleet",
 	"TestMigrateFleetReal":                     "the controllers of Fleet serve all namespaces",

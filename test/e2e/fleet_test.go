@@ -41,12 +41,6 @@ const (
 	leaseName = "controller-leader-election-helmop"
 )
 
-// electionArgs make a manager take over from a killed one within seconds, not a minute. With them, a manager also exits
-// within seconds if the API server does not answer, and nothing restarts it in these tests.
-var electionArgs = []string{
-	"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s",
-}
-
 // fleet is a HelmOp with a release in each of some Clusters, in its own environment.
 type fleet struct {
 	env       *environment.Environment
@@ -175,7 +169,7 @@ func (f *fleet) restart(s *scenario) {
 	s.must(managers[len(managers)-1].Stop(s.Context()))
 	since := time.Now()
 	// The next step kills this manager, and the lease of a killed manager delays its successor.
-	_, err := f.env.StartManager(s.Context(), electionArgs...)
+	_, err := f.env.StartManager(s.Context(), shortLease...)
 	s.must(err)
 	for _, w := range f.in(s) {
 		s.Eventually(func(g gomega.Gomega) {
@@ -197,7 +191,7 @@ func (f *fleet) restart(s *scenario) {
 func (f *fleet) failover(s *scenario) {
 	managers := f.env.Managers()
 	leader := managers[len(managers)-1]
-	_, err := f.env.StartManager(s.Context(), electionArgs...)
+	_, err := f.env.StartManager(s.Context())
 	s.must(err)
 	before := s.leader()
 	s.must(leader.Kill())

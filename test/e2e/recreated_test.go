@@ -24,14 +24,14 @@ func (s *scenario) recreatedWhileManagerIsDown(name string) *workload {
 	cluster := s.cluster(name)
 	s.Expect(child.Status.ClusterUID).To(gomega.Equal(string(cluster.UID)))
 
-	managers := s.env.Managers()
-	s.must(managers[len(managers)-1].Kill())
+	s.killManager()
 	// No manager runs that could observe the deletion, so it needs no delay.
 	s.must(s.skipDeletionDelay(s.Context()))
 	s.remove(cluster)
 	s.eventuallyGone(cluster)
 	recreated := s.clusters(options)[0]
-	_, err := s.env.StartManager(s.Context())
+	// The next step kills this manager, and the lease of a killed manager delays its successor.
+	_, err := s.env.StartManager(s.Context(), shortLease...)
 	s.must(err)
 
 	current := recreated.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)

@@ -30,7 +30,8 @@ type sharding struct {
 // TestSharding divides the HelmOps and Clusters by shard, and moves them from one shard to another.
 func TestSharding(t *testing.T) {
 	begin(t)
-	env := ownEnvironment(t, environment.Options{ManagerArgs: electionArgs, Managers: 2})
+	// A manager reports that a shard has no manager only after twice the duration of its own lease.
+	env := ownEnvironment(t, environment.Options{ManagerArgs: shortLease, Managers: 2})
 	s := newScenarioIn(t, env)
 	f := &sharding{}
 	s.step("reports a shard without a manager", func(s *scenario) { f.unserved(s) })
