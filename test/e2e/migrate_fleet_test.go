@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -26,25 +25,6 @@ import (
 // fleetReleases are the names of the releases by the names of Fleet's HelmOps. The HelmOp "late" has keepResources from
 // the beginning.
 var fleetReleases = map[string]string{"hello": "hello", "other": "greeter", "late": "late"}
-
-// fleetInterruption is how long a command waits that cannot end because the agents are stopped.
-const fleetInterruption = 8 * time.Second
-
-// migrateInterrupted runs a migration that cannot end because the agents are stopped, and expects a text in its output.
-// On a full machine, the time may already end while no manager has reconciled the HelmOp. The output then asks to
-// repeat the command.
-func (s *scenario) migrateInterrupted(want string, args ...string) {
-	s.Helper()
-	for limit := fleetInterruption; ; limit *= 2 {
-		output, code := s.helmopCommand(append(args, "--timeout", limit.String())...)
-		s.Expect(code).NotTo(gomega.BeZero())
-		if limit > time.Minute || !strings.Contains(output, "no manager of HelmOp has reconciled it") ||
-			strings.Contains(output, want) {
-			s.Expect(output).To(gomega.ContainSubstring(want))
-			return
-		}
-	}
-}
 
 // fleetUnderTest is Fleet, or a simulation.
 type fleetUnderTest interface {
@@ -120,7 +100,7 @@ func (s *scenario) migrateFleet(workloads []*workload, fleet fleetUnderTest) (un
 	})
 	s.step("a migration that was interrupted can be undone", func(s *scenario) {
 		fleet.setAgents(s, false)
-		s.migrateInterrupted("the agent has not deployed the newest options",
+		s.migrateInterrupted(gomega.ContainSubstring("the agent has not deployed the newest options"),
 			"migrate", "--from", "fleet", "hello", "other", "--apply", "--accept-install", "--preview=false")
 		s.Expect(s.helmOps()).To(gomega.HaveLen(2))
 		for _, helmOp := range s.helmOps() {
@@ -139,7 +119,7 @@ func (s *scenario) migrateFleet(workloads []*workload, fleet fleetUnderTest) (un
 	})
 	s.step("an agent that was stopped forgets a release later", func(s *scenario) {
 		migrateLate := []string{"migrate", "--from", "fleet", "late", "--apply", "--accept-install", "--preview=false"}
-		s.migrateInterrupted("Fleet has not forgotten all releases", migrateLate...)
+		s.migrateInterrupted(gomega.ContainSubstring("Fleet has not forgotten all releases"), migrateLate...)
 		s.Expect(s.helmOps()).To(gomega.HaveLen(1))
 		s.Expect(s.helmOps()[0].Spec.Paused).To(gomega.BeTrue())
 		fleet.setAgents(s, true)

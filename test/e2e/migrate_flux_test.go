@@ -83,10 +83,8 @@ func TestMigrateFlux(t *testing.T) {
 	s.step("a migration that was interrupted can be undone", func(s *scenario) {
 		// HelmOp cannot adopt the releases of a paused Cluster, so the command ends before all releases are adopted.
 		s.pause("two", true)
-		output, code := s.helmopCommand("migrate", "--from", "flux", "--apply", "--timeout", "5s")
-		s.Logf("exit code %d: %s", code, output)
-		s.Expect(code).NotTo(gomega.Equal(0), output)
-		s.Expect(output).To(gomega.MatchRegexp(`releases? (is|are) not adopted: timed out`), output)
+		s.migrateInterrupted(gomega.MatchRegexp(`releases? (is|are) not adopted: timed out`),
+			"migrate", "--from", "flux", "--apply")
 		s.pause("two", false)
 		s.mustCommand("migrate", "--from", "flux", "--undo", "--timeout", patience.String())
 		s.Expect(s.helmOps()).To(gomega.BeEmpty())

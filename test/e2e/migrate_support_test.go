@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,8 +25,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// migrationsEnv permits to build tools that take minutes to build.
-const migrationsEnv = "HELMOP_MIGRATIONS"
+const (
+	// migrationsEnv permits to build tools that take minutes to build.
+	migrationsEnv = "HELMOP_MIGRATIONS"
+
+	// interruption is the first timeout of a migration that cannot end.
+	interruption = 8 * time.Second
+)
 
 // beginMigration begins a test that has its own environment, if its tool may be built.
 func beginMigration(t *testing.T) {
@@ -55,6 +61,24 @@ func (s *scenario) startTool(name string, start func(context.Context, testbed.To
 			s.Logf("the end of the log of %s (%v):\n%s", name, err, strings.Join(lines, "\n"))
 		}
 	})
+}
+
+// migrateInterrupted runs a migration that cannot end, and expects an output. On a full machine, the time may end in an
+// earlier step, for example while no manager has reconciled the HelmOp. The command is then repeated with twice the
+// time.
+func (s *scenario) migrateInterrupted(want gomega.OmegaMatcher, args ...string) {
+	s.Helper()
+	for limit := interruption; ; limit *= 2 {
+		output, code := s.helmopCommand(append(args, "--timeout", limit.String())...)
+		s.Logf("exit code %d after %s: %s", code, limit, output)
+		s.Expect(code).NotTo(gomega.BeZero())
+		isExpected, err := want.Match(output)
+		s.must(err)
+		if isExpected || limit > time.Minute {
+			s.Expect(output).To(want)
+			return
+		}
+	}
 }
 
 // toolObject returns an object of another tool.
