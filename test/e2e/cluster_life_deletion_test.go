@@ -125,11 +125,9 @@ func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 	s.step("does not touch the other release", func(s *scenario) {
 		now, err := one.storage(s.Context())
 		s.must(err)
-		for name, version := range before {
-			if name == releaseNamespace+"/sh.helm.release.v1.other.v1" {
-				s.Expect(now).To(gomega.HaveKeyWithValue(name, version))
-			}
-		}
+		const record = releaseNamespace + "/sh.helm.release.v1.other.v1"
+		s.Expect(before).To(gomega.HaveKey(record))
+		s.Expect(now).To(gomega.HaveKeyWithValue(record, before[record]))
 		s.Expect(s.children(s.Context(), s, other)["one"].DeletionTimestamp.IsZero()).To(gomega.BeTrue())
 	})
 	s.step("continues after the uninstallation", func(s *scenario) {

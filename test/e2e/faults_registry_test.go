@@ -176,9 +176,13 @@ func TestRegistryDown(t *testing.T) {
 	one.eventuallyReleased(helmOp, releaseNamespace, "note", 1)
 
 	for _, mode := range []registry.Mode{registry.Down, registry.Status, registry.Hang} {
+		before := s.occurrences(s.Context(), s, helmOp, addonsv1.RegistryUnreachableReason)
 		s.must(r.SetFault(registry.Fault{Mode: mode, Code: 503}))
 		s.eventually(helmOp, condition(addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason))
-		s.eventuallyEvent(helmOp, addonsv1.RegistryUnreachableReason)
+		s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+			g.Expect(s.occurrences(ctx, g, helmOp, addonsv1.RegistryUnreachableReason)).To(
+				gomega.BeNumerically(">", before), "Events that the registry is unreachable, mode %v", mode)
+		}).WithContext(s.Context()).Should(gomega.Succeed())
 		if mode == registry.Down {
 			s.label("two", addonsLabel, "note")
 			two.eventuallyReleased(helmOp, releaseNamespace, "note", 1)

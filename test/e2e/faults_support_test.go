@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/onsi/gomega"
@@ -99,13 +100,9 @@ func (s *scenario) secret(name string) *corev1.Secret {
 func (s *scenario) eventuallyEvent(about client.Object, reason string, patterns ...string) {
 	s.Helper()
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
-		list := &eventsv1.EventList{}
-		g.Expect(s.client.List(ctx, list, client.InNamespace(s.namespace))).To(gomega.Succeed())
 		var found []string
-		for i := range list.Items {
-			if list.Items[i].Regarding.UID == about.GetUID() {
-				found = append(found, list.Items[i].Reason+": "+list.Items[i].Note)
-			}
+		for _, event := range s.eventsAbout(ctx, g, about) {
+			found = append(found, event.Reason+": "+event.Note)
 		}
 		matches := gomega.HavePrefix(reason + ": ")
 		for _, pattern := range patterns {
@@ -113,6 +110,30 @@ func (s *scenario) eventuallyEvent(about client.Object, reason string, patterns 
 		}
 		g.Expect(found).To(gomega.ContainElement(matches), "Events about %s", about.GetName())
 	}).WithContext(s.Context()).Should(gomega.Succeed())
+}
+
+// eventsAbout returns the Events about an object.
+func (s *scenario) eventsAbout(ctx context.Context, g gomega.Gomega, about client.Object) []eventsv1.Event {
+	list := &eventsv1.EventList{}
+	g.Expect(s.client.List(ctx, list, client.InNamespace(s.namespace))).To(gomega.Succeed())
+	return slices.DeleteFunc(list.Items, func(event eventsv1.Event) bool {
+		return event.Regarding.UID != about.GetUID()
+	})
+}
+
+// occurrences returns how often an Event with this reason about an object has occurred.
+func (s *scenario) occurrences(ctx context.Context, g gomega.Gomega, about client.Object, reason string) int {
+	count := 0
+	for _, event := range s.eventsAbout(ctx, g, about) {
+		switch {
+		case event.Reason != reason:
+		case event.Series != nil:
+			count += int(event.Series.Count)
+		default:
+			count++
+		}
+	}
+	return count
 }
 
 // message checks that the message of a condition contains all of these texts.

@@ -138,7 +138,9 @@ func testCredentialOrder(s *scenario, one *workload, files mounted, secrets *pla
 	helmOp.Spec.Source.CertSecretRef = s.opaque("order-ca", map[string][]byte{"ca.crt": r.CA()})
 	s.create(helmOp)
 	s.eventually(helmOp, unresolved(addonsv1.RegistryAuthenticationFailedReason, "credentials"))
-	for _, request := range r.Requests(registry.In("order-own-ca")) {
+	requests := r.Requests(registry.In("order-own-ca"))
+	s.Expect(requests).NotTo(gomega.BeEmpty(), "requests to the registry with its own authority")
+	for _, request := range requests {
 		s.Expect(request.Authorization).To(gomega.BeEmpty(), "the credential in %+v", request)
 	}
 }
