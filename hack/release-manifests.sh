@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Writes the files that clusterctl installs: out/addon-helmop/VERSION/{addon-components.yaml,metadata.yaml}. The folder has
-# the layout of a clusterctl repository: use it as `url: file://…/out/addon-helmop/VERSION/addon-components.yaml`.
+# the layout of a clusterctl repository: use it as `url: file://…/out/addon-helmop/VERSION/addon-components.yaml`. Also
+# writes the variants for `clusterctl generate yaml`: {shard,one-namespace}-components.yaml.
 # The variable OUT replaces the folder `out`, KUSTOMIZE the pinned kustomize.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -30,17 +31,24 @@ mkdir -p "$out"
 overlay=$(mktemp -d "$out/overlay.XXXXXX")
 trap 'rm -rf "$overlay"' EXIT
 cp -R config "$overlay/config"
-cat >"$overlay/kustomization.yaml" <<YAML
+release=$out/addon-helmop/$version
+mkdir -p "$release"
+
+# build FOLDER FILE writes a file of the release from a folder of config.
+build() {
+  cat >"$overlay/kustomization.yaml" <<YAML
 resources:
-- config/default
+- config/$1
 images:
 - name: ghcr.io/helmop/cluster-api-helmop-controller
   newName: $image
   newTag: $tag
 YAML
-release=$out/addon-helmop/$version
-mkdir -p "$release"
-$kustomize build "$overlay" >"$overlay/components.yaml"
-mv "$overlay/components.yaml" "$release/addon-components.yaml"
+  $kustomize build "$overlay" >"$overlay/built.yaml"
+  mv "$overlay/built.yaml" "$release/$2"
+}
+build default addon-components.yaml
+build shard shard-components.yaml
+build one-namespace one-namespace-components.yaml
 cp metadata.yaml "$release/metadata.yaml"
-echo "wrote $release/addon-components.yaml and metadata.yaml (image $image:$tag)"
+echo "wrote {addon,shard,one-namespace}-components.yaml and metadata.yaml to $release (image $image:$tag)"

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,6 +46,42 @@ func TestDocumentedTestsExist(t *testing.T) {
 	}
 	if named == 0 {
 		t.Error("the documentation names no test")
+	}
+}
+
+// documentedManifest matches a manifest in the folder of a release.
+var documentedManifest = regexp.MustCompile(`out/addon-helmop/v[0-9.]+/([a-z-]+\.yaml)`)
+
+// TestDocumentedManifestsHaveTheImage checks that the pages install only manifests with the image of the user: a file
+// that TestReleaseManifests checks, or a kustomization that sets the image. The folders below config have an image that
+// no registry has.
+func TestDocumentedManifestsHaveTheImage(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, block := range strings.Split(string(text), "```") {
+			if i%2 == 1 && (strings.Contains(block, "kustomize build config/") ||
+				strings.Contains(block, "../default") && !strings.Contains(block, "images:")) {
+				t.Errorf("%s does not set the image of the manager:\n%s", filepath.Base(page), block)
+			}
+		}
+		for _, file := range documentedManifest.FindAllStringSubmatch(string(text), -1) {
+			named++
+			if !slices.Contains(releaseManifests, file[1]) {
+				t.Errorf("%s names %s, which `make release-manifests` does not write", filepath.Base(page), file[0])
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("the documentation names no manifest")
 	}
 }
 

@@ -122,7 +122,7 @@ func (r *release) packChart(ctx context.Context) error {
 // Operator installs such artifacts.
 func (r *release) packComponents(ctx context.Context) error {
 	contents := map[string][]byte{}
-	for _, name := range inputs {
+	for _, name := range provider {
 		data, err := os.ReadFile(filepath.Join(r.output, name))
 		if err != nil {
 			return err

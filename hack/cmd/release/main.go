@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -57,7 +58,7 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	var o options
 	const repository = "https://github.com/helmop/cluster-api-addon-provider-helmop"
 	fs := flag.NewFlagSet("release", flag.ContinueOnError)
-	fs.StringVar(&o.output, "output", "", "folder with addon-components.yaml and metadata.yaml, which gets all files")
+	fs.StringVar(&o.output, "output", "", "folder that hack/release-manifests.sh wrote, which gets all files")
 	fs.StringVar(&o.layout, "image-output", "out/image", "folder that hack/cmd/image wrote")
 	fs.StringVar(&o.work, "work", "out/release", "folder for intermediate files")
 	fs.StringVar(&o.version, "version", "", "version of the release, such as v0.1.0")
@@ -168,8 +169,13 @@ type release struct {
 	artifacts
 }
 
-// inputs are the files that exist before the command runs.
-var inputs = []string{"addon-components.yaml", "metadata.yaml"}
+var (
+	// provider are the files that clusterctl and Cluster API Operator install.
+	provider = []string{"addon-components.yaml", "metadata.yaml"}
+
+	// inputs are the files that exist before the command runs.
+	inputs = append([]string{"shard-components.yaml", "one-namespace-components.yaml"}, provider...)
+)
 
 // clean removes all files except the inputs, so that the checksums contain no file of an earlier run.
 func (r *release) clean(context.Context) error {
@@ -183,7 +189,7 @@ func (r *release) clean(context.Context) error {
 		return err
 	}
 	for _, entry := range entries {
-		if entry.Name() == inputs[0] || entry.Name() == inputs[1] {
+		if slices.Contains(inputs, entry.Name()) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(r.output, entry.Name())); err != nil {
