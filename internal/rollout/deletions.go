@@ -155,14 +155,19 @@ func (p *slots) take(isUnreachable bool) {
 	p.taken++
 }
 
-// paceReplacements limits the replacements that are caused by a change of the Cluster itself. Other changes of a
-// Cluster are applied at once. But a replacement uninstalls a release before the next one is installed, so it needs a
-// slot.
+// paceReplacements limits the replacements that are caused by a change of the Cluster itself, or by a return to the
+// last known good revision. Other changes of a Cluster are applied at once. But a replacement uninstalls a release
+// before the next one is installed, so it needs a slot. A return does not wait for a slot if the release is not ready:
+// it is a repair.
 func (p *plan) paceReplacements(steps []Step) {
 	var replaced []int
 	for i := range steps {
 		c := &p.in.Clusters[i]
-		if steps[i].Action != ActionReplace || p.isReturning(c) {
+		if steps[i].Action != ActionReplace {
+			continue
+		}
+		if p.isReturning(c) && c.Health != HealthReady {
+			p.deletions.begin(c)
 			continue
 		}
 		replaced = append(replaced, i)

@@ -19,8 +19,7 @@ func (j *judge) checkDeletions() {
 			continue
 		}
 		members[c.Wave]++
-		isReturn := j.isGivenUp() && c.Child != nil && c.Child.Revision == j.in.State.Revision
-		isBound := step.Action == ActionDelete || step.Action == ActionReplace && !isReturn
+		isBound := step.Action == ActionDelete || step.Action == ActionReplace && !j.isRepair(c)
 		switch {
 		case isBound && c.Paused:
 			j.Errorf("the release of the paused Cluster %s is deleted", c.Name)
@@ -28,6 +27,8 @@ func (j *judge) checkDeletions() {
 			j.Errorf("the release of %s is deleted, but deletions wait", c.Name)
 		case isBound:
 			begun[c.Wave]++
+			under[c.Wave] += boolToInt(c.Health != HealthUnreachable)
+		case step.Action == ActionReplace:
 			under[c.Wave] += boolToInt(c.Health != HealthUnreachable)
 		case c.Child != nil && c.Child.Deleting && !c.Child.UnreachableAtDeletion && !c.Paused &&
 			(!c.Selected || c.Health != HealthFailed && (c.Health != HealthUnreachable || c.Child.Replaced)):
@@ -57,6 +58,12 @@ func (j *judge) checkDeletions() {
 	if waiting > closed && all(under) == 0 && !j.in.DeletionsHeld && !j.in.Strategy.Paused && !j.hasAwayDeletion() {
 		j.Errorf("%d deletions wait for nothing", waiting)
 	}
+}
+
+// isRepair is true for a Cluster that is not ready and has the revision that was given up. Its return takes a slot, but
+// does not wait for one.
+func (j *judge) isRepair(c *Cluster) bool {
+	return j.isGivenUp() && c.Child != nil && c.Child.Revision == j.in.State.Revision && c.Health != HealthReady
 }
 
 // hasAwayDeletion is true if a deletion runs or begins in a Cluster that was unreachable before.

@@ -66,7 +66,8 @@
 //   - After a rollback or an abort, all Clusters return at once, because repairs come first. Unreachable Clusters are
 //     assigned the good revision too. Otherwise they would install the broken revision when they respond again. A
 //     Cluster that still has the broken revision during the rollout of a later one returns too, unless the plan updates
-//     it, or a later revision is good.
+//     it, or a later revision is good. If the return of a ready Cluster replaces its release, it is paced, see
+//     Deletions.
 //
 // # Approval
 //
@@ -101,8 +102,9 @@
 // separately from updates. A paused rollout and a missing confirmation stop all these deletions. A spent failure budget
 // does not stop them.
 //
-// A change of a Cluster may change the name or the namespace of its release. The release is then replaced. A
-// replacement takes one slot of the deletions and one slot of the updates. It waits while its Cluster is unreachable.
+// A change of a Cluster, or a return to the last known good revision, may change the name or the namespace of its
+// release. The release is then replaced. A replacement takes one slot of the deletions and one slot of the updates. It
+// waits while its Cluster is unreachable. But the return of a Cluster that is not ready does not wait.
 //
 // If a Cluster does not exist or is under deletion, its release is deleted with the Cluster. Such a Cluster does not
 // count and does not wait. The deletion of the HelmOp itself stays within the limits, and does not wait for anything

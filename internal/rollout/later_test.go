@@ -78,7 +78,7 @@ func TestPlanReturnsDuringLaterRollout(t *testing.T) {
 		"a return to another name waits for its wave": {
 			state: later, strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 8, "", of8), fleetMember("b", 1, 7, failed, leftBehind,
-				func(c *Cluster) { c.Good = &Release{Identity: "ns/b", Content: "6"} })},
+				returnsToOtherName)},
 			waitingFor: "1 of 1 Cluster of wave canary to be ready",
 		},
 		"once the later revision is complete, it is updated": {

@@ -267,9 +267,22 @@ func TestPlanReturns(t *testing.T) {
 			},
 		},
 		"a different release name is a different release": {
-			state: back, clusters: []Cluster{fleetMember("a", 0, 7, failed,
-				func(c *Cluster) { c.Good = &Release{Identity: "ns/b", Content: "6"} })},
+			state: back, clusters: []Cluster{fleetMember("a", 0, 7, failed, returnsToOtherName)},
 			want: "a: Replace", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with HelmOp revision 6",
+		},
+		"a different release name returns ready Clusters within the limits": {
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}}, state: State{Phase: PhaseAborted},
+			clusters: []Cluster{fleetMember("a", 0, 7, ready, returnsToOtherName),
+				fleetMember("b", 0, 7, ready, returnsToOtherName)},
+			want: "a: Replace", phase: PhaseAborted, waitingFor: "2 Clusters to be ready with HelmOp revision 6",
+		},
+		"a different release name returns Clusters that are not ready at once, and first": {
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}}, state: State{Phase: PhaseAborted},
+			clusters: []Cluster{fleetMember("a", 0, 7, ready, returnsToOtherName),
+				fleetMember("b", 0, 7, failed, returnsToOtherName), fleetMember("c", 0, 7, unreachable, returnsToOtherName),
+				fleetMember("d", 0, 7, onItsWay, returnsToOtherName)},
+			want: "b: Replace, c: Replace, d: Replace", phase: PhaseAborted,
+			waitingFor: "3 Clusters to be ready with HelmOp revision 6",
 		},
 		"Clusters with older revisions move to the good one within the limits": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 2}, Waves: []Wave{{Name: "canary"}}}, state: back,
@@ -387,6 +400,9 @@ func TestPlanCompletes(t *testing.T) {
 		t.Run(name, tc.run)
 	}
 }
+
+// returnsToOtherName gives the release another name under the last known good revision.
+func returnsToOtherName(c *Cluster) { c.Good = &Release{Identity: "ns/b", Content: "6"} }
 
 func targetIs1(c *Cluster) { c.Target, c.Good = releaseOf(1), nil }
 

@@ -535,7 +535,10 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 	case c.Child == nil:
 	case j.isGivenUp() && c.Child.Revision == j.in.State.Revision &&
 		(release != nil || c.Child.Previous == j.in.State.Good):
-		j.Errorf("%s does not return: %s", c.Name, step.Why)
+		// The replacement of a ready release waits for a slot.
+		if release == nil || c.Child.Identity == release.Identity || c.Health != HealthReady {
+			j.Errorf("%s does not return: %s", c.Name, step.Why)
+		}
 	case j.isLeftBehind(c):
 		j.Errorf("%s stays at an earlier revision that was given up: %s", c.Name, step.Why)
 	case release != nil && c.Child.Revision == revision && *release != c.Child.Release &&

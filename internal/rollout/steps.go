@@ -253,8 +253,9 @@ func (p *plan) keep(c *Cluster) Step {
 	}
 }
 
-// rollBack returns the step that returns a Cluster to the last known good revision. Returns need no slot and include
-// unreachable Clusters: repairs come first, and further damage must be prevented.
+// rollBack returns the step that returns a Cluster to the last known good revision. Returns include unreachable
+// Clusters: further damage must be prevented. They need no slot, because repairs come first. Only the replacement of a
+// ready release needs one.
 func (p *plan) rollBack(c *Cluster) Step {
 	if !p.canReturn(c) {
 		p.stuck++
