@@ -155,8 +155,12 @@ func Decide(in Input) Decision {
 }
 
 // Current returns the state at a time. Deletions that began long ago no longer count, unless others wait: these belong
-// to the same loss, and would otherwise begin by themselves.
+// to the same loss, and would otherwise begin by themselves. If LastAt is in the future, because the clock of a former
+// manager was ahead, it becomes now: the deletions would otherwise count longer by the difference.
 func (s State) Current(now time.Time) State {
+	if s.LastAt.After(now) {
+		s.LastAt = now
+	}
 	if s.WaitingSince.IsZero() && now.Sub(s.LastAt) >= Window {
 		s.Recent, s.LastAt = 0, time.Time{}
 	}

@@ -173,6 +173,16 @@ func TestDecide(t *testing.T) {
 				t.Errorf("7 of 30 wait: %+v", d)
 			}
 		},
+		"after a while they do not, also if the clock was ahead": func(t *testing.T, f *fleet) {
+			f.state = State{Recent: 3, LastAt: f.now.Add(24 * time.Hour)}
+			if f.decide("", all); f.state.Recent != 3 {
+				t.Errorf("deletions of unknown time no longer count: %+v", f.state)
+			}
+			f.now = f.now.Add(Window + time.Minute)
+			if f.decide("", all); f.state != (State{}) {
+				t.Errorf("after the window, they still count: %+v", f.state)
+			}
+		},
 		"what waits does not begin when the earlier deletions are long ago": func(t *testing.T, f *fleet) {
 			f.pending = names(0, 6)
 			f.decide("", all)
