@@ -90,17 +90,18 @@ type versionsKey struct {
 type Cache struct {
 	mu      sync.Mutex
 	entries *bytelru.Cache[versionsKey, Versions]
-	// forgets counts the calls of Forget.
-	forgets int
+	// terms has a number for each cluster with a call of Get after its last call of Forget. lastTerm is the last number.
+	terms    map[string]int
+	lastTerm int
 }
 
-// Since identifies a point in time for a Cache.
-type Since struct{ forgets int }
+// Since identifies a point in time for a cluster of a Cache.
+type Since struct{ term int }
 
 // NewCache returns an empty cache; limit is its size in bytes.
 func NewCache(limit int64) *Cache {
 	clusterOf := func(key versionsKey) string { return key.cluster }
-	return &Cache{entries: bytelru.NewGrouped[versionsKey, Versions](limit, clusterOf)}
+	return &Cache{entries: bytelru.NewGrouped[versionsKey, Versions](limit, clusterOf), terms: map[string]int{}}
 }
 
 // Get returns the versions of the objects of a release. It also returns the current point in time, for a later call of
@@ -109,16 +110,20 @@ func (c *Cache) Get(cluster string, release objectinfo.ReleaseName) (Versions, S
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known, _ := c.entries.Get(versionsKey{cluster: cluster, release: release})
-	return known, Since{forgets: c.forgets}
+	if c.terms[cluster] == 0 {
+		c.lastTerm++
+		c.terms[cluster] = c.lastTerm
+	}
+	return known, Since{term: c.terms[cluster]}
 }
 
 // Add adds versions of objects of a release that were observed after a call of Get. They replace the previous versions
-// of these objects. If a cluster was forgotten after the call of Get, Add does nothing: the action may belong to the
+// of these objects. If the cluster was forgotten after the call of Get, Add does nothing: the action may belong to the
 // forgotten cluster.
 func (c *Cache) Add(cluster string, release objectinfo.ReleaseName, seen Versions, since Since) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(seen) == 0 || since.forgets != c.forgets {
+	if len(seen) == 0 || since.term != c.terms[cluster] {
 		return
 	}
 	key := versionsKey{cluster: cluster, release: release}
@@ -140,6 +145,6 @@ func (c *Cache) Remove(cluster string, release objectinfo.ReleaseName) {
 func (c *Cache) Forget(cluster string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forgets++
+	delete(c.terms, cluster)
 	c.entries.RemoveGroup(cluster)
 }

@@ -60,16 +60,23 @@ func TestLastVersionWins(t *testing.T) {
 	}
 }
 
-// TestVersionCacheForgets checks that a forgotten cluster has no versions, even if an action of it ends later, and that
-// removed releases have none.
+// TestVersionCacheForgets checks that a forgotten cluster has no versions, even if an action of it ends later, that
+// actions of other clusters still add theirs, and that removed releases have none.
 func TestVersionCacheForgets(t *testing.T) {
 	t.Parallel()
 	cache, release := NewCache(1<<20), objectinfo.ReleaseName{Name: "r", Namespace: "ns"}
 	_, begin := cache.Get("c", release)
 	cache.Add("c", release, versionOf("u", 7), begin)
-	cache.Add("other", release, versionOf("u", 7), begin)
+	_, ofOther := cache.Get("other", release)
+	_, ofNew := cache.Get("new", release)
 	cache.Forget("c")
+	cache.Forget("new")
 	cache.Add("c", release, versionOf("u", 8), begin)
+	cache.Add("new", release, versionOf("u", 8), ofNew)
+	cache.Add("other", release, versionOf("u", 8), ofOther)
+	if known, _ := cache.Get("new", release); len(known) > 0 {
+		t.Errorf("the forgotten cluster without versions has %v", known)
+	}
 	if known, _ := cache.Get("c", release); len(known) > 0 {
 		t.Errorf("the forgotten cluster has %v", known)
 	}
