@@ -97,7 +97,8 @@ func (r *release) listCompleted() bool {
 	return true
 }
 
-// listLocked schedules lists of the kinds whose objects a release must know.
+// listLocked schedules lists of the kinds whose objects a release must know. The results of running lists no longer
+// count: they may be older than the request.
 func (l *link) listLocked(r *release) {
 	for i := range r.objects {
 		o := &r.objects[i]
@@ -106,6 +107,7 @@ func (l *link) listLocked(r *release) {
 		}
 		o.known = false
 		if o.stream != nil {
+			o.stream.run++
 			o.stream.listedAt = time.Time{}
 		}
 	}
@@ -185,7 +187,7 @@ func (l *link) listOne(f *feed) {
 	if f.widen(ctx) {
 		return
 	}
-	l.wasListed(f.stream, f.list(ctx))
+	l.wasListed(f, f.list(ctx))
 }
 
 // isCurrent reports whether a run of the stream has not ended.
@@ -238,11 +240,15 @@ func (s *stream) listEvery() (every time.Duration) {
 	return every
 }
 
-// wasListed records the end of a list. If the list is not permitted, its objects are read one by one.
-func (l *link) wasListed(s *stream, err error) {
-	w := l.watcher
+// wasListed records the end of a list. If the list is not permitted, its objects are read one by one. If another list
+// was requested meanwhile, it stays due.
+func (l *link) wasListed(f *feed, err error) {
+	w, s := l.watcher, f.stream
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err == nil && s.run != f.run {
+		return
+	}
 	now, every := time.Now(), s.listEvery()
 	s.listedAt = now
 	switch {

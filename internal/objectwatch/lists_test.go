@@ -6,6 +6,7 @@ package objectwatch
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -150,6 +151,43 @@ func TestListsOnRequest(t *testing.T) {
 	plan.ListSoon = true
 	b.watcher.Follow(release, b.conn, plan)
 	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
+}
+
+// TestListOnRequestIsNew checks that a list that began before a request does not count for the request: the object may
+// have been deleted in between.
+func TestListOnRequestIsNew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var lists, gone atomic.Int32
+		answers := make(chan struct{})
+		watcher := startWatcher(t)
+		watcher.Follow(key("r"), connectionTo(func(r *http.Request) (*http.Response, error) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/c"):
+				return answer(r, http.StatusNotFound, `{"kind":"Status","apiVersion":"v1","status":"Failure",`+
+					`"reason":"NotFound","code":404,"details":{"name":"c"}}`), nil
+			case gone.Load() > 0:
+				lists.Add(1)
+				return answer(r, http.StatusOK, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1",`+
+					`"metadata":{"resourceVersion":"2"},"items":[]}`), nil
+			default:
+				lists.Add(1)
+				<-answers
+				return answer(r, http.StatusOK, listOf(`"continue":""`)), nil
+			}
+		}), Plan{Objects: []inventory.Ref{hostileConfig}, ListEvery: time.Hour})
+		watcher.List(key("r"))
+		<-time.After(2 * rejoinTime)
+		gone.Store(1)
+		watcher.List(key("r"))
+		answers <- struct{}{}
+		<-time.After(2 * rejoinTime)
+		synctest.Wait()
+		snapshot, _ := watcher.Look(key("r"))
+		if state := snapshot.Objects[hostileConfig]; lists.Load() != 2 || !state.Known || state.Exists {
+			t.Errorf("after %d lists, the object is %+v", lists.Load(), state)
+		}
+	})
 }
 
 // lateDiscovery is how long lateMapper needs.

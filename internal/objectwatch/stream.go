@@ -84,7 +84,8 @@ type stream struct {
 	key  streamKey
 	// followers are the followers of each object. Objects without followers are not kept.
 	followers map[objectKey][]target
-	// run is the number of the current run. Results of earlier runs are ignored.
+	// run is the number of the current run. Results of earlier runs are ignored. For the mode listed, a run begins with
+	// each request for a list.
 	run    int
 	cancel context.CancelFunc
 	// settling is true until the run sends its first request. Until then, releases may join without a restart.
