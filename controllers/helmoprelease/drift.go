@@ -27,9 +27,9 @@ func (r *Reconciler) assessDrift(ctx context.Context, p *releasePass) {
 	p.drift = &drifttracking.Pass{
 		Release: release, Memory: &r.memoryOf(release).Drift, Snapshot: p.snapshot, Target: p.target, Desired: p.desired,
 		Newest: newestDeployed(p), IsCorrecting: p.policy.CorrectDrift, Engine: r.engine, Now: r.now,
-		WhyDeferred: deferred.Why,
-		Acquire:     func() (func(), bool) { return r.slot(p) },
-		MayBegin:    func(ctx context.Context) (bool, error) { return r.mayBegin(ctx, p.releaseScope) },
+		WhyDeferred: deferred.Why, RetryRequest: p.subject().NewRetryRequest(),
+		Acquire:  func() (func(), bool) { return r.slot(p) },
+		MayBegin: func(ctx context.Context) (bool, error) { return r.mayBegin(ctx, p.releaseScope) },
 	}
 	if p.drift.Compare(ctx) {
 		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.DriftDetectedEvent, attempts.VerbCorrectDrift,

@@ -89,6 +89,34 @@ func TestUnreadableManifestIsReadAgainAfterDelay(t *testing.T) {
 	b.want(report.False, addonsv1.NoDriftReason, "")
 }
 
+// TestRetryRequestComparesAndCorrectsAtOnce checks that a retry request ends the waits after a failed comparison and
+// after a failed correction, and does so only once.
+func TestRetryRequestComparesAndCorrectsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 1, 0)
+	request := func(value string) {
+		b.p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: value}
+		b.pass()
+	}
+	b.engine.err = errors.New("the record cannot be read")
+	b.pass()
+	request("1")
+	request("1")
+	if b.engine.asked != 2 {
+		t.Errorf("the manifest is read %d times", b.engine.asked)
+	}
+	b.engine.err = nil
+	b.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c0", errors.New("refused"))
+	b.edit("c0")
+	request("2")
+	b.want(report.True, addonsv1.DriftCorrectionFailedReason, "")
+	b.refuse = nil
+	request("2")
+	b.want(report.True, addonsv1.DriftCorrectionFailedReason, "")
+	request("3")
+	b.want(report.False, addonsv1.NoDriftReason, "")
+}
+
 // TestChangedDriftRuleCountsAtOnce checks that the next pass uses a corrected or changed ignore rule.
 func TestChangedDriftRuleCountsAtOnce(t *testing.T) {
 	t.Parallel()

@@ -38,6 +38,8 @@ type Memory struct {
 	Differing map[inventory.Ref]drift.Difference
 	// Uncompared holds the objects whose comparison failed. Uncorrected holds the objects whose correction failed.
 	Uncompared, Uncorrected failures
+	// retriedFor is the last retry request that dropped the failures.
+	retriedFor string
 	// Corrections is the history of corrections. It delays corrections of an object that another program changes
 	// repeatedly.
 	Corrections drift.History
@@ -76,13 +78,33 @@ func (m *Memory) Fingerprint(snapshot *objectwatch.Snapshot) string {
 // their next try is due.
 func (m *Memory) BeginCheck() { clear(m.compared) }
 
-// Suspects returns the objects to compare now: the objects that were not compared in their current state. If correct is
-// true, it also returns objects that differ and whose correction is due.
-func (m *Memory) Suspects(snapshot *objectwatch.Snapshot, correct bool, now time.Time) map[inventory.Ref]bool {
-	suspects := map[inventory.Ref]bool{}
-	if m.Uncompared.wait(inventory.Ref{}, 0, now) > 0 {
-		return suspects
+// RetryFor makes all comparisons and corrections due that wait after a failure, once for each retry request. request is
+// empty if there is none.
+func (m *Memory) RetryFor(request string) {
+	if request == "" || request == m.retriedFor {
+		return
 	}
+	m.retriedFor = request
+	clear(m.Uncompared)
+	clear(m.Uncorrected)
+}
+
+// Suspects returns the objects to compare now: the objects that were not compared in their current state. If correct is
+// true, it also returns objects that differ and whose correction is due. If there are none, a failure to compare any
+// object no longer counts.
+func (m *Memory) Suspects(snapshot *objectwatch.Snapshot, correct bool, now time.Time) map[inventory.Ref]bool {
+	suspects := m.suspects(snapshot, correct, now)
+	if len(suspects) == 0 {
+		delete(m.Uncompared, inventory.Ref{})
+	}
+	if m.Uncompared.wait(inventory.Ref{}, 0, now) > 0 {
+		return nil
+	}
+	return suspects
+}
+
+func (m *Memory) suspects(snapshot *objectwatch.Snapshot, correct bool, now time.Time) map[inventory.Ref]bool {
+	suspects := map[inventory.Ref]bool{}
 	for ref, state := range snapshot.Objects {
 		if state.OptOut {
 			m.noteEqual(ref)

@@ -19,8 +19,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 func snapshotOf(fingerprint string, objects map[inventory.Ref]uint64) *objectwatch.Snapshot {
@@ -142,6 +144,49 @@ func TestFailedComparisonBacksOff(t *testing.T) {
 	update(m, changed, now, []inventory.Ref{controllertest.Deployment, controllertest.ConfigMap}, nil)
 	if len(m.Uncompared) != 0 || m.Left(changed) != 0 {
 		t.Errorf("the object was compared, but: %v", m.Uncompared)
+	}
+}
+
+// TestFailureForAllObjects checks the delay while no object can be compared: it is at most 5 minutes, BusyRetry if the
+// manager is busy, and ends with a new retry request. The failure no longer counts when there is nothing to compare.
+func TestFailureForAllObjects(t *testing.T) {
+	t.Parallel()
+	now, all := time.Unix(1_800_000_000, 0), inventory.Ref{}
+	snapshot := snapshotOf("a", map[inventory.Ref]uint64{controllertest.Deployment: 1, controllertest.ConfigMap: 2})
+	m := &Memory{}
+	m.Begin(1, "", nil, snapshot)
+	update(m, snapshot, now, []inventory.Ref{controllertest.Deployment, controllertest.ConfigMap}, nil)
+	changed := snapshotOf("b", map[inventory.Ref]uint64{controllertest.Deployment: 1, controllertest.ConfigMap: 3})
+	check := func(when string, now time.Time, isDue bool) {
+		t.Helper()
+		if got := m.Suspects(changed, true, now); got[controllertest.ConfigMap] != isDue {
+			t.Errorf("%s: to compare are %v", when, got)
+		}
+	}
+	busy := helmerr.New(helmerr.ErrBusy, "no memory is free")
+	for range 8 {
+		m.Uncompared.Add(all, 0, busy, now)
+	}
+	if count := m.Uncompared[all].count; count != 0 || m.RetryIn(changed, true, now) != requeue.BusyRetry {
+		t.Errorf("a busy manager counts as %d failures, and the next try is due in %s", count,
+			m.RetryIn(changed, true, now))
+	}
+	check("busy", now.Add(requeue.BusyRetry-1), false)
+	check("no longer busy", now.Add(requeue.BusyRetry), true)
+	for range 8 {
+		m.Uncompared.Add(all, 0, errors.New("discovery failed"), now)
+	}
+	check("after 8 failures", now.Add(5*time.Minute-1), false)
+	check("5 minutes later", now.Add(5*time.Minute), true)
+	m.RetryFor("")
+	check("without a retry request", now, false)
+	m.RetryFor("1")
+	check("after a retry request", now, true)
+	m.Uncompared.Add(all, 0, errors.New("discovery failed"), now)
+	m.RetryFor("1")
+	check("after the same retry request", now, false)
+	if got := m.Suspects(snapshot, true, now); len(got)+len(m.Uncompared) > 0 {
+		t.Errorf("nothing is to compare, but: %v, %v", got, m.Uncompared)
 	}
 }
 

@@ -62,6 +62,10 @@ type Pass struct {
 	// Newest is the newest record if its status is deployed; otherwise the zero value.
 	Newest model.Record
 
+	// RetryRequest is a retry request that is not carried out yet; empty if there is none. Comparisons and corrections
+	// that failed before are then repeated at once.
+	RetryRequest string
+
 	// IsCorrecting is true if differences are corrected. WhyDeferred is the reason why they are corrected later; empty
 	// otherwise.
 	IsCorrecting bool
@@ -108,6 +112,7 @@ func (p *Pass) Compare(ctx context.Context) (hasMore bool) {
 		return false
 	}
 	p.Memory.Begin(p.Newest.Revision, ignored, release.Status.Drift, p.Snapshot)
+	p.Memory.RetryFor(p.RetryRequest)
 	if driftmemory.IsFullCheckDue(release, p.Now()) {
 		p.Memory.BeginCheck()
 		if release.Status.Drift == nil {
