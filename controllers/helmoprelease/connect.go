@@ -57,7 +57,7 @@ type Engine interface {
 		error)
 	Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
 		options model.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
-	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int,
+	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int, keep bool,
 		use func([]*unstructured.Unstructured)) error
 	Access(target model.Target) (*model.Access, error)
 	Lock(target model.Target, desired model.Desired) (unlock func(), err error)

@@ -52,7 +52,7 @@ type manifestEngine struct {
 	during func()
 }
 
-func (e *manifestEngine) Manifest(_ context.Context, _ model.Target, _, _ string, _ int,
+func (e *manifestEngine) Manifest(_ context.Context, _ model.Target, _, _ string, _ int, _ bool,
 	use func([]*unstructured.Unstructured),
 ) error {
 	e.asked++

@@ -203,7 +203,7 @@ func (r *Reconciler) readInventory(ctx context.Context, p *releasePass, revision
 	ctx, cancel := context.WithTimeout(ctx, manifestTimeout)
 	defer cancel()
 	var refs []inventory.Ref
-	err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, revision,
+	err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, revision, p.options.KeepManifest,
 		func(objects []*unstructured.Unstructured) { refs = inventory.FromObjects(objects) })
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("Cannot read the manifest of the release; it is tried again", "why", err.Error())

@@ -66,7 +66,7 @@ type (
 	}
 )
 
-func (e healthEngine) Manifest(_ context.Context, _ model.Target, _, _ string, _ int,
+func (e healthEngine) Manifest(_ context.Context, _ model.Target, _, _ string, _ int, _ bool,
 	use func([]*unstructured.Unstructured),
 ) error {
 	if e.bench.unreadable != nil {

@@ -38,7 +38,7 @@ const (
 // Engine reads what a release installed, and guards a release during a correction. Package helmclient implements it,
 // see Lock and Confirm of its Client.
 type Engine interface {
-	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int,
+	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int, keep bool,
 		use func([]*unstructured.Unstructured)) error
 	Access(target model.Target) (*model.Access, error)
 	Lock(target model.Target, desired model.Desired) (unlock func(), err error)
@@ -183,7 +183,7 @@ func (p *Pass) compareSuspects(ctx context.Context, suspects map[inventory.Ref]b
 	cluster := drift.Cluster{Config: access.Config, Mapper: access.Mapper}
 	release := drift.Release{Namespace: p.Desired.Namespace, Name: p.Desired.Name}
 	var failure error
-	err = p.Engine.Manifest(ctx, p.Target, p.Desired.Namespace, p.Desired.Name, p.Memory.Revision,
+	err = p.Engine.Manifest(ctx, p.Target, p.Desired.Namespace, p.Desired.Name, p.Memory.Revision, true,
 		func(manifest []*unstructured.Unstructured) {
 			objects := p.Memory.ToCompare(manifest, suspects)
 			compared = inventory.FromObjects(objects)

@@ -31,7 +31,7 @@ func (e manifestEngine) Access(model.Target) (*model.Access, error) {
 	return &model.Access{Config: &rest.Config{}}, nil
 }
 
-func (e manifestEngine) Manifest(_ context.Context, _ model.Target, _, _ string, _ int,
+func (e manifestEngine) Manifest(_ context.Context, _ model.Target, _, _ string, _ int, _ bool,
 	use func([]*unstructured.Unstructured),
 ) error {
 	use([]*unstructured.Unstructured{controllertest.ObjectOf(e.object)})

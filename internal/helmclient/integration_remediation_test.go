@@ -14,6 +14,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
@@ -378,7 +379,8 @@ func TestIntegrationValuesPolicies(t *testing.T) {
 }
 
 // TestIntegrationManifest checks that the objects of a manifest have their namespaces, that a manifest that Act applied
-// with KeepManifest needs no request, and that another one is read from the record.
+// with KeepManifest needs no request, and that another one is read from the record. A manifest that was read is kept
+// only on request.
 func TestIntegrationManifest(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()
@@ -436,11 +438,15 @@ func TestIntegrationManifest(t *testing.T) {
 	run.want("a2", helmtest.NewChart("2.0.0", templates))
 	run.mustAct(t, run.later(t, 0), model.ActionUpgrade)
 	b.cutter.Take()
+	for range 2 {
+		err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 2, false,
+			func([]*unstructured.Unstructured) {})
+		if requests := b.cutter.Take(); err != nil || len(requests) != 1 {
+			t.Errorf("a manifest that is not kept takes %v: %v", requests, err)
+		}
+	}
 	if got := manifest(2); !slices.Equal(got, want) {
 		t.Errorf("manifest %v, want %v", got, want)
-	}
-	if requests := b.cutter.Take(); len(requests) != 1 {
-		t.Errorf("a manifest that is not kept takes %v", requests)
 	}
 }
 

@@ -486,7 +486,7 @@ func TestIntegrationPayloadMemory(t *testing.T) {
 	b.newProcess(run)
 	held := int64(0)
 	reading := b.client.connections.Shared.Actions
-	err = b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1,
+	err = b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1, false,
 		func([]*unstructured.Unstructured) { held = reading.Used() })
 	if err != nil || held == 0 {
 		t.Fatalf("%d bytes are reserved for the objects: %v", held, err)

@@ -20,7 +20,7 @@ import (
 // Manifest calls use with the objects of a Helm revision, with their namespaces and without hooks. use may change the
 // objects, but must not keep them: Manifest reserves memory for them only until use returns. Without an error, Manifest
 // calls use once. The manifests of the revisions that Act created with KeepManifest are cached. For other revisions,
-// Manifest reads the record.
+// Manifest reads the record, and caches the manifest if keep is true.
 //
 // An object without a namespace gets the namespace of the release, unless its kind is cluster-scoped in the cluster. An
 // object of a kind that the cluster serves in no version also gets this namespace. For cluster-scoped objects, requests
@@ -28,12 +28,12 @@ import (
 //
 // The error is an [*helmerr.Error]. Its kind is [helmerr.ErrStale] if the revision does not exist.
 func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, name string,
-	revision int, use func([]*unstructured.Unstructured),
+	revision int, keep bool, use func([]*unstructured.Unstructured),
 ) error {
 	key := releaseKey(target, namespace, name)
 	_, err := session.Read(ctx, c.connections.Shared.Actions, c.open, target, namespace, name,
 		func(s *session.Session) (none struct{}, err error) {
-			objects, err := c.manifest(s, key, revision)
+			objects, err := c.manifest(s, key, revision, keep)
 			if err == nil {
 				s.Memory.Settle()
 				use(objects)
@@ -43,7 +43,8 @@ func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, n
 	return err
 }
 
-func (c *Client) manifest(s *session.Session, key manifests.Key, revision int) ([]*unstructured.Unstructured, error) {
+func (c *Client) manifest(s *session.Session, key manifests.Key, revision int, keep bool,
+) ([]*unstructured.Unstructured, error) {
 	text, ok, err := c.manifests.Get(key, revision, s.Memory.Records)
 	if err != nil {
 		return nil, err
@@ -57,7 +58,9 @@ func (c *Client) manifest(s *session.Session, key manifests.Key, revision int) (
 			return nil, fmt.Errorf("reading Helm revision %d: %w", revision, err)
 		}
 		text = record.Manifest
-		c.manifests.Put(key, revision, text)
+		if keep {
+			c.manifests.Put(key, revision, text)
+		}
 	}
 	objects, err := manifests.Decode(s.Memory, text)
 	if err != nil {

@@ -111,10 +111,10 @@ func knownKindsOf(t *testing.T, c *Client, target model.Target) *connections.Kin
 	return conn.Kinds
 }
 
-// manifestOf returns the objects of a Helm revision, for tests without a bound for the memory.
+// manifestOf returns the objects of a Helm revision, for tests without a bound for the memory. It caches the manifest.
 func manifestOf(ctx context.Context, c *Client, target model.Target, namespace, name string, revision int,
 ) (objects []*unstructured.Unstructured, err error) {
-	err = c.Manifest(ctx, target, namespace, name, revision,
+	err = c.Manifest(ctx, target, namespace, name, revision, true,
 		func(all []*unstructured.Unstructured) { objects = all })
 	return objects, err
 }
@@ -184,7 +184,7 @@ func TestManifestHoldsMemory(t *testing.T) {
 		}
 		func() {
 			defer func() { _ = recover() }()
-			if err := c.Manifest(t.Context(), target, "apps", "web", 1, use); err != nil {
+			if err := c.Manifest(t.Context(), target, "apps", "web", 1, false, use); err != nil {
 				t.Error(err)
 			}
 		}()

@@ -152,7 +152,7 @@ func TestCachedManifestReservesMemory(t *testing.T) {
 	}
 	budget := actionmemory.NewBudget(256 << 20)
 	s.SetMemory(budget.Lease(actionmemory.Owner{}))
-	if _, err := c.manifest(s, key, 1); err != nil || budget.Used() < int64(len(text)) {
+	if _, err := c.manifest(s, key, 1, false); err != nil || budget.Used() < int64(len(text)) {
 		t.Errorf("%d bytes are held for a text of %d: %v", budget.Used(), len(text), err)
 	}
 }

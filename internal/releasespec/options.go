@@ -29,7 +29,7 @@ func DesiredOf(release *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
 	if release.Spec.Artifact.Format != "" && !hasCRDPolicy(&release.Spec.ReleaseOptions) {
 		options.Install.CRDs, options.Upgrade.CRDs = model.CRDsCreateReplace, model.CRDsCreateReplace
 	}
-	// Only drift detection reads the manifests of HelmOp's own revisions.
+	// Only drift detection reads the manifest of a Helm revision more than once.
 	options.KeepManifest = DriftModeOf(&release.Spec) != addonsv1.DriftModeDisabled
 	owner := metav1.GetControllerOf(release)
 	ownerName := ""
