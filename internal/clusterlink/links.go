@@ -85,6 +85,8 @@ type Links struct {
 
 	// probe requests the version of an API server.
 	probe func(ctx context.Context, host *http.Client, config *rest.Config) error
+	// replaced is the function of OnReplace; nil if there is none.
+	replaced func(cluster client.ObjectKey)
 
 	mu    sync.RWMutex
 	links map[client.ObjectKey]*link
@@ -146,6 +148,10 @@ func New(options Options) *Links {
 	return &Links{options: options, now: time.Now, unreachableSpread: unreachableSpread, maxSilence: maxSilence,
 		probe: askVersion, links: map[client.ObjectKey]*link{}, reads: map[client.ObjectKey]*reads{}}
 }
+
+// OnReplace sets a function that is called when a Cluster has another kubeconfig, and not only another token. The
+// previous config must then not be used any longer. Call OnReplace before the controller starts.
+func (l *Links) OnReplace(replaced func(cluster client.ObjectKey)) { l.replaced = replaced }
 
 // GetRESTConfig returns the config of a Cluster. Callers must copy it before they change it. The error wraps
 // ErrNotConnected or ErrNotTried. Callers must not use State to distinguish the two, because the state may change

@@ -304,6 +304,36 @@ func TestNewTokenKeepsConfig(t *testing.T) {
 	}
 }
 
+// TestReplacedKubeconfigIsAnnounced checks that a replaced kubeconfig, but not a new token, is announced, and that the
+// previous config is not available then. Watches for paused releases end so.
+func TestReplacedKubeconfigIsAnnounced(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	replaced := 0
+	f.links.OnReplace(func(cluster client.ObjectKey) {
+		replaced++
+		if config, err := f.links.GetRESTConfig(t.Context(), cluster); err == nil || cluster != one {
+			t.Errorf("the config of Cluster %s is %v", cluster, config)
+		}
+	})
+	f.provision(true, true)
+	f.write("a")
+	f.look("up", "a", true, probeInterval)
+	replaced = 0
+	f.write("b")
+	f.look("a new token", "b", false, probeInterval)
+	f.pass(probeInterval)
+	f.look("the same kubeconfig", "b", false, probeInterval)
+	if replaced != 0 {
+		t.Errorf("announced %d times without another kubeconfig", replaced)
+	}
+	f.writeOther("b")
+	f.look("another kubeconfig", "b", true, probeInterval)
+	if replaced != 1 {
+		t.Errorf("announced %d times", replaced)
+	}
+}
+
 // TestListenersAreNotifiedOfLinkThatNeverOpened has a Cluster that never responds. The first failure may be a timeout
 // of a busy manager.
 func TestListenersAreNotifiedOfLinkThatNeverOpened(t *testing.T) {

@@ -82,6 +82,9 @@ func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	isNew := l.setSource(known, found)
 	if isNew {
 		l.ForgetReads(request.NamespacedName)
+		if l.replaced != nil {
+			l.replaced(request.NamespacedName)
+		}
 	}
 	wait := l.check(ctx, known, found)
 	isUp, isUnreachable := known.config != nil, known.state.IsUnreachable()

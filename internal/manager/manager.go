@@ -257,6 +257,8 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 	if err := mgr.Add(watcher); err != nil {
 		return fmt.Errorf("setting up the watches of objects: %w", err)
 	}
+	// The passes over paused releases end before they would begin watches with the new kubeconfig.
+	clusters.OnReplace(func(cluster client.ObjectKey) { watcher.Disconnect(cluster.String()) })
 	helm := helmclient.NewBounded(renderers, engine)
 	helm.OnRestore(func(cluster string) {
 		mgr.GetLogger().Info("The cluster was restored from a backup: reading its objects again", "cluster", cluster)
