@@ -171,8 +171,10 @@ func (p *plan) paceReplacements(steps []Step) {
 			continue
 		}
 		replaced = append(replaced, i)
-		if p.standings[i] == standingInFlight && (c.Health == HealthFailed || c.Health == HealthReady && p.soaked(c)) {
-			// The Cluster is in flight only because of the replacement. It counts again when there is a free slot.
+		if p.standings[i] == standingInFlight && (c.Health == HealthFailed ||
+			c.Health == HealthReady && (p.isReturning(c) || p.soaked(c))) {
+			// The Cluster is in flight only because of the replacement. It counts again when there is a free slot. A return
+			// does not wait for the soak time of the revision that it leaves.
 			p.move(i, standingPending)
 		}
 	}

@@ -276,6 +276,12 @@ func TestPlanReturns(t *testing.T) {
 				fleetMember("b", 0, 7, ready, returnsToOtherName)},
 			want: "a: Replace", phase: PhaseAborted, waitingFor: "2 Clusters to be ready with HelmOp revision 6",
 		},
+		"a different release name returns within the limits also during the soak time": {
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Soak: time.Hour}, state: State{Phase: PhaseAborted},
+			clusters: []Cluster{fleetMember("a", 0, 6, onItsWay),
+				fleetMember("b", 0, 7, ready, readyFor(0), returnsToOtherName)},
+			phase: PhaseAborted, waitingFor: "2 Clusters to be ready with HelmOp revision 6",
+		},
 		"a different release name returns Clusters that are not ready at once, and first": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}}, state: State{Phase: PhaseAborted},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready, returnsToOtherName),
