@@ -237,16 +237,17 @@ func isFormat(format string) bool {
 }
 
 // formatted limits the result of printf. Each argument is printed once, or by each verb if the format has an argument
-// index. printf refuses a format with other verbs, see isFormat.
+// index. A width or precision applies to each part of a list or map. printf refuses a format with other verbs, see
+// isFormat.
 func formatted(args []any) int {
 	// A number of a value has up to 310 digits. A byte of a string has up to five characters in hexadecimal, and six are
 	// more than any other form has.
 	const number, escaped = 512, 6
-	format, all, largest := textAt(args, 0), 0, 0
+	format, all, largest, most := textAt(args, 0), 0, 0, 1
 	for _, a := range args[min(1, len(args)):] {
-		all, largest = all+measure(a), max(largest, measure(a))
+		all, largest, most = all+measure(a), max(largest, measure(a)), max(most, parts(a))
 	}
-	size, verbs, growth := len(format), 0, 1
+	size, widths, verbs, growth := len(format), 0, 0, 1
 	for rest := format; ; {
 		var found bool
 		if _, rest, found = strings.Cut(rest, "%"); !found {
@@ -266,7 +267,7 @@ func formatted(args []any) int {
 			if err != nil || n > maxValueBytes {
 				return math.MaxInt / 2
 			}
-			size += n
+			widths += n
 		}
 		if strings.Contains(match[1], "#") || !strings.Contains("svdt%", match[4]) {
 			size, growth = size+number, escaped
@@ -275,7 +276,20 @@ func formatted(args []any) int {
 	if strings.Contains(format, "[") {
 		all += times(verbs, largest)
 	}
-	return size + times(all, growth)
+	return size + times(widths, most) + times(all, growth)
+}
+
+// parts limits the number of texts and numbers in a value. Keys of a map are parts, too.
+func parts(v any) int {
+	const fields = 16 // Versions and other structs have fewer fields.
+	switch reflect.ValueOf(v).Kind() {
+	case reflect.Slice, reflect.Array, reflect.Map:
+		return times(measure(v)/costNode, 2)
+	case reflect.Pointer, reflect.Struct:
+		return fields
+	default:
+		return 1
+	}
 }
 
 func abs(n int) int {

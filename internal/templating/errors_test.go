@@ -339,6 +339,8 @@ func TestExpensiveTemplatesNeedLittleMemory(t *testing.T) {
 		"printf in hexadecimal":     {ValuesTemplate: format("%[1]x", `(repeat 1000000 "x")`)},
 		"printf with a width":       {ValuesTemplate: format("%[1]999999d", "1")},
 		"printf with a precision":   {ValuesTemplate: format("%[1].999999f", "1.0")},
+		"printf of a list":          {ValuesTemplate: `a: {{ printf "%100000d" (until 3000) | len }}`},
+		"printf of a map":           {ValuesTemplate: `a: {{ printf "%100000v" .ClusterAnnotations | len }}`},
 		"parts of text":             {ValuesTemplate: `a: {{ split "" (repeat 1000000 "x") | len }}`},
 		"a limited number of parts": {ValuesTemplate: `a: {{ splitn "" 1000000 (repeat 1000000 "x") | len }}`},
 		"large objects":             {Values: leaves(1000, "{{ . }}")},
@@ -449,6 +451,17 @@ func renderLeaf(t *testing.T, template string) (any, error) {
 	spec.Values = values
 	result, err := render(t, spec, sample())
 	return result.Values["a"], err
+}
+
+// TestReadingNumbersIsCharged checks that the cost of reading a number grows with its text.
+func TestReadingNumbersIsCharged(t *testing.T) {
+	t.Parallel()
+	for _, function := range []string{"int", "float64", "atoi", "duration"} {
+		spec := base()
+		spec.ValuesTemplate = `{{ $s := repeat 100000 "0" }}{{ range until 1000 }}{{ $_ := ` + function + ` $s }}{{ end }}`
+		_, err := render(t, spec, sample())
+		checkError(t, err, "takes too much work")
+	}
 }
 
 func TestCompiledProgramHasABudget(t *testing.T) {

@@ -108,10 +108,10 @@ func allFunctions() map[string]function {
 		add(name, function{shallow: true})
 	}
 	for _, name := range sprigIntegers {
-		add(name, function{shallow: true, number: integerIn})
+		add(name, function{number: integerIn})
 	}
 	for _, name := range sprigFloats {
-		add(name, function{shallow: true, number: floatIn})
+		add(name, function{number: floatIn})
 	}
 	for _, name := range sprigDecimals {
 		add(name, function{cost: decimals, number: floatIn})
