@@ -332,9 +332,11 @@ func (r *randomRound) handOver(unchanged bool) {
 func (r *randomRound) interrupted(s randomStep) {
 	p := r.parties[s.party]
 	var requests atomic.Int64
+	// Requests may be concurrent, and the other process of a manager changes the party.
+	path := "/namespaces/" + p.namespace
 	wrap := func(base http.RoundTripper) http.RoundTripper {
 		return helmtest.RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
-			if strings.Contains(req.URL.Path, "/namespaces/"+p.namespace) {
+			if strings.Contains(req.URL.Path, path) {
 				n := int(requests.Add(1)) - 1
 				if n == s.at {
 					r.meanwhile(s)
