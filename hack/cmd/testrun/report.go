@@ -100,6 +100,10 @@ type report struct {
 	broken []name
 	// slow are all finished top-level tests.
 	slow []result
+	// races are the reports of the race detector, by package. The detector reports a race at any test of the package,
+	// often at one that passes. racing are the packages whose report has not ended.
+	races  map[name][]string
+	racing map[name]bool
 }
 
 func newReport(out io.Writer, now func() time.Time) *report {
@@ -110,6 +114,7 @@ func newReport(out io.Writer, now func() time.Time) *report {
 	return &report{
 		out: out, now: now, started: now(), printed: now(), lastWords: shown,
 		single: map[string]bool{}, running: map[name]time.Time{}, output: map[name][]string{}, waits: map[name]float64{},
+		races: map[name][]string{}, racing: map[name]bool{},
 	}
 }
 
@@ -149,6 +154,7 @@ func (r *report) add(group int, e event) {
 		delete(r.running, n)
 	case "output", "build-output":
 		r.noteWait(n, e.Output)
+		r.noteRace(name{group: group, pkg: n.pkg}, e.Output)
 		r.output[n] = append(r.output[n], e.Output)
 	case "build-fail":
 		r.end(n, e)
@@ -173,6 +179,22 @@ func (r *report) noteWait(n name, output string) {
 		seconds, _ := strconv.ParseFloat(found[1], 64)
 		r.waits[n] += seconds
 		r.running[n] = r.now()
+	}
+}
+
+// raceBegin and raceEnd are the first line of a report of the race detector and the line after it.
+const raceBegin, raceEnd = "WARNING: DATA RACE\n", "==================\n"
+
+// noteRace keeps the first report of the race detector for a package.
+func (r *report) noteRace(pkg name, output string) {
+	switch {
+	case strings.HasSuffix(output, raceBegin) && r.races[pkg] == nil:
+		r.racing[pkg] = true
+	case output == raceEnd:
+		delete(r.racing, pkg)
+	}
+	if r.racing[pkg] {
+		r.races[pkg] = append(r.races[pkg], output)
 	}
 }
 
@@ -318,6 +340,9 @@ func (r *report) finish(dir string) bool {
 		r.printf("failed; the complete output is in %s:\n", dir)
 		for _, n := range r.broken {
 			fmt.Fprintf(r.out, "  %s\n%s", n, r.message(n))
+		}
+		for n, race := range r.races {
+			fmt.Fprintf(r.out, "  %s: the first data race:\n    %s", n, strings.Join(race, "    "))
 		}
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, max(r.failed, len(r.broken)), r.skipped)

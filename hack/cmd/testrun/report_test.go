@@ -74,6 +74,27 @@ func TestReportEndsWithTheMessages(t *testing.T) {
 	}
 }
 
+// TestReportOfARace has a data race that the detector reports at another test, which passes.
+func TestReportOfARace(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	r := newReport(&out, time.Now)
+	for _, line := range []string{"==================\n", "WARNING: DATA RACE\n", "Write at 0x1 by goroutine 2:\n",
+		"  p.f()\n", "==================\n", "other output\n", "==================\n", "WARNING: DATA RACE\n",
+		"Write at 0x9 by goroutine 9:\n", "==================\n"} {
+		r.add(0, event{Action: "output", Package: "p", Test: "TestOther", Output: line})
+	}
+	r.add(0, event{Action: "pass", Package: "p", Test: "TestOther"})
+	r.add(0, event{Action: "fail", Package: "p", Test: "TestA"})
+	r.finish("/logs")
+	_, end, _ := strings.Cut(out.String(), "output is in /logs:\n")
+	want := "  p TestA\n  p: the first data race:\n    WARNING: DATA RACE\n    Write at 0x1 by goroutine 2:\n      p.f()\n" +
+		"1 passed, 1 failed, 0 skipped\n"
+	if end != want {
+		t.Errorf("got %q, want %q", end, want)
+	}
+}
+
 func TestReportOfABuildThatFails(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
