@@ -92,7 +92,8 @@ const (
 	// the content is corrupt or does not match its digest.
 	ArtifactInvalidReason = "ArtifactInvalid"
 
-	// ReferenceNotFoundReason: a Secret or ConfigMap that the spec names, or a key of it, does not exist.
+	// ReferenceNotFoundReason: a Secret or ConfigMap that the spec names, or a key of it, does not exist, or the manager
+	// may not read it.
 	ReferenceNotFoundReason = "ReferenceNotFound"
 
 	// DowngradeRefusedReason: a version range selects an older version than the current one, see

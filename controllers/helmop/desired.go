@@ -106,8 +106,9 @@ func (w *compiledRevision) mainArtifact() *addonsv1.ResolvedArtifact {
 // takeProgramError stores an error that a user has to correct, and returns all other errors. After the correction, the
 // event of the HelmOp or of a referenced object starts the next pass.
 func (s *helmOpScope) takeProgramError(err error) error {
-	if failures.Of(err, failures.Compiling).Kind == failures.Failed {
+	if outcome := failures.Of(err, failures.Compiling); outcome.Kind == failures.Failed {
 		s.programErr = err
+		s.retryWithin(outcome.Wait)
 		return nil
 	}
 	return err
@@ -154,7 +155,7 @@ func (r *Reconciler) compilePast(ctx context.Context, scope *helmOpScope, number
 	w, err := r.compileRevision(ctx, revisionstore.WithRevision(scope.helmOp, revision),
 		revisionstore.ArtifactsOf(revision))
 	switch {
-	case failures.Of(err, failures.Recompiling).Kind == failures.Failed:
+	case failures.Of(err, failures.Compiling).Kind == failures.Failed:
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("HelmOp revision %d: %w: %w", number, render.ErrObjectRead, err)

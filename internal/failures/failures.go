@@ -90,7 +90,6 @@ const (
 	checking
 	planning
 	compiling
-	recompiling
 	recording
 )
 
@@ -114,11 +113,9 @@ var (
 // The stages of a pass over a HelmOp. Package helmopstatus reports the failures in the status of the HelmOp, and
 // decides whether its condition Ready is worth an Event.
 var (
-	// Compiling compiles the desired HelmOp revision for all Clusters.
+	// Compiling compiles a HelmOp revision for all Clusters. No condition has the failure of an older revision: HelmOp
+	// does not use that revision.
 	Compiling = Stage{name: compiling}
-
-	// Recompiling compiles an older HelmOp revision. No condition has its failure: HelmOp does not use the revision.
-	Recompiling = Stage{name: recompiling}
 
 	// Planning renders the release of one Cluster and writes the HelmOpRelease. The status of the HelmOp lists the
 	// failures by Cluster.
@@ -140,8 +137,6 @@ func Of(err error, stage Stage) Outcome {
 	switch stage.name {
 	case compiling:
 		return ofCompiling(err)
-	case recompiling:
-		return ofRecompiling(err)
 	case planning:
 		return ofPlanning(err)
 	case recording:
@@ -254,23 +249,17 @@ func passes(err error) bool {
 }
 
 // ofCompiling returns the outcome of an error for all Clusters. After the correction by a user, an event of the HelmOp
-// or of a referenced object starts the next pass.
+// or of a referenced object starts the next pass. A new permission has no event.
 func ofCompiling(err error) Outcome {
 	var invalid *templating.Error
 	var variant *render.VariantError
-	if errors.As(err, &invalid) || errors.As(err, &variant) || errors.Is(err, references.ErrReferenceNotFound) {
+	switch {
+	case errors.Is(err, references.ErrReferenceForbidden):
+		return Outcome{Kind: Failed, Reason: reasons.ForRendering(err), Wait: requeue.ObjectReadRetry}
+	case errors.As(err, &invalid), errors.As(err, &variant), errors.Is(err, references.ErrReferenceNotFound):
 		return Outcome{Kind: Failed, Reason: reasons.ForRendering(err)}
 	}
 	return Outcome{Kind: Unexpected}
-}
-
-// ofRecompiling returns the outcome of an error of an older revision. The manager may no longer be permitted to read an
-// object that the revision refers to.
-func ofRecompiling(err error) Outcome {
-	if errors.Is(err, references.ErrReferenceForbidden) {
-		return Outcome{Kind: Failed, Reason: reasons.ForRendering(err)}
-	}
-	return ofCompiling(err)
 }
 
 // ofRecording returns the outcome of the errors of all writes. Some HelmOpReleases cannot be written, for example

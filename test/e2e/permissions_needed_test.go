@@ -21,6 +21,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -242,6 +243,13 @@ func (r *rights) takeWhileRunning(s *scenario, p permissions.Permission) {
 	r.grantWithout(s, p)
 	r.stir(s)
 	r.eventuallyMissing(s, info.Size(), p)
+	if p.Verb == "get" && p.Resource == "configmaps" {
+		s.eventually(r.steady, func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
+			expectCondition(g, helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReferenceNotFoundReason)
+			g.Expect(conditions.GetMessage(helmOp, addonsv1.ReadyCondition)).To(gomega.HaveSuffix("ConfigMap " + s.namespace +
+				"/values: the manager may not read it; grant its ServiceAccount the right to read it"))
+		})
+	}
 }
 
 // takeBeforeStart starts a manager without a permission. Each permission needs its own manager, because a running watch
