@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"time"
 
@@ -342,7 +343,11 @@ func (s *stream) describe() string {
 	return text
 }
 
-// shorten bounds the text of an error. API servers name users and objects in the error, but no content of objects.
+// shorten bounds the text of an error. API servers name users and objects in the error, but no content of objects. The
+// text has no URL: that of a watch has a random timeout, so the text would be new at each try.
 func shorten(err error) string {
+	for request := (*url.Error)(nil); errors.As(err, &request); {
+		err = request.Err
+	}
 	return truncate.Text(err.Error(), 512)
 }
