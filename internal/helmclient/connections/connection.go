@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -279,16 +280,19 @@ func (c *cluster) close() {
 	utilnet.CloseIdleConnectionsFor(c.Own.transport)
 }
 
-// configIdentity returns a digest that identifies a config: its address, credentials and functions.
+// configIdentity returns a digest that identifies a config: its address, credentials and functions. Each read of a
+// release needs it, so the certificates and keys are hashed as they are, each after its length.
 func configIdentity(config *rest.Config) [sha256.Size]byte {
 	hash := sha256.New()
-	fmt.Fprintf(hash, "%q %q %q %q %q %q", config.Host, config.APIPath, config.Username, config.Password,
-		config.BearerToken, config.BearerTokenFile)
 	tls := config.TLSClientConfig
-	fmt.Fprintf(hash, " %t %q %q %q %q %q %q %q %q", tls.Insecure, tls.ServerName, tls.CertFile, tls.KeyFile, tls.CAFile,
-		tls.CertData, tls.KeyData, tls.CAData, tls.NextProtos)
-	fmt.Fprintf(hash, " %q %q %q %q", config.Impersonate.UserName, config.Impersonate.UID, config.Impersonate.Groups,
-		config.Impersonate.Extra)
+	for _, text := range []string{config.Host, config.APIPath, config.Username, config.Password, config.BearerToken,
+		config.BearerTokenFile, tls.ServerName, tls.CertFile, tls.KeyFile, tls.CAFile, string(tls.CertData),
+		string(tls.KeyData), string(tls.CAData)} {
+		fmt.Fprintf(hash, "%d ", len(text))
+		_, _ = io.WriteString(hash, text)
+	}
+	fmt.Fprintf(hash, " %t %q %q %q %q %q", tls.Insecure, tls.NextProtos, config.Impersonate.UserName,
+		config.Impersonate.UID, config.Impersonate.Groups, config.Impersonate.Extra)
 	for _, function := range []any{config.Transport, config.WrapTransport, config.Dial, config.Proxy} {
 		fmt.Fprintf(hash, " %x", functionPointer(function))
 	}
