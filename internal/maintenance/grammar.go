@@ -39,7 +39,7 @@ var anyTime = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // window is a repeated time in which changes are permitted.
 type window struct {
-	schedule cron.Schedule
+	schedule *cron.SpecSchedule
 	duration time.Duration
 }
 
@@ -91,11 +91,32 @@ func locationOf(zone string) (*time.Location, error) {
 
 // opening returns the beginning of the opening of the window at a time; zero if the window is closed at this time.
 func (w window) opening(at time.Time) time.Time {
-	opened := w.schedule.Next(at.Add(-w.duration))
+	opened := w.next(at.Add(-w.duration))
 	if opened.IsZero() || opened.After(at) {
 		return time.Time{}
 	}
 	return opened
+}
+
+// next returns the next opening after a time; zero if there is none. The schedule searches the hour of an opening by
+// whole hours from midnight. If the clocks of the day change by half an hour, as on Lord Howe Island, it then overlooks
+// openings in the first half of an hour. So next also searches from the first full hour after such a change.
+func (w window) next(after time.Time) time.Time {
+	opens := w.schedule.Next(after)
+	zone := w.schedule.Location
+	for from := after.Add(-time.Hour); ; {
+		_, change := from.In(zone).ZoneBounds()
+		if change.IsZero() || opens.IsZero() || change.After(opens) {
+			return opens
+		}
+		if minutes := change.In(zone).Minute(); minutes != 0 {
+			hour := change.Add(time.Hour - time.Duration(minutes)*time.Minute)
+			if other := w.schedule.Next(hour.Add(-time.Nanosecond)); other.After(after) && other.Before(opens) {
+				opens = other
+			}
+		}
+		from = change
+	}
 }
 
 func (w window) isOpen(at time.Time) bool { return !w.opening(at).IsZero() }

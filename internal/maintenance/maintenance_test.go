@@ -100,6 +100,14 @@ func TestAt(t *testing.T) {
 			"closed"},
 		"again in the repeated hour": {"30 2 * * * 10m Europe/Berlin", "2026-10-25T00:40:00Z", "2026-10-25T01:30:00Z",
 			"closed"},
+		// On Lord Howe Island, 02:00 becomes 02:30 on 2026-10-04, and 02:00 becomes 01:30 on 2026-04-05.
+		"before a change by half an hour": {"15 5 * * 0 60m Australia/Lord_Howe", "2026-10-03T12:00:00Z",
+			"2026-10-03T18:15:00Z", "closed"},
+		"right after a change by half an hour": {"15 5 * * 0 60m Australia/Lord_Howe", "2026-10-03T15:40:00Z",
+			"2026-10-03T18:15:00Z", "closed"},
+		"on the day of a change by half an hour": {"15 5 * * 0 60m Australia/Lord_Howe", "2026-10-03T18:15:00Z", "", ""},
+		"before a change back by half an hour": {"15 2 * * 0 60m Australia/Lord_Howe", "2026-04-04T12:00:00Z",
+			"2026-04-04T15:45:00Z", "closed"},
 		"duration is real time": {"0 22 * * 6 8h Europe/Berlin", "2026-03-29T04:59:59Z", "", ""},
 		"it ends in real time":  {"0 22 * * 6 8h Europe/Berlin", "2026-03-29T05:00:00Z", "2026-04-04T20:00:00Z", "closed"},
 	}

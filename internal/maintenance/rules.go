@@ -33,7 +33,7 @@ type rules struct {
 func (r *rules) nextOpening(after time.Time) time.Time {
 	var next time.Time
 	for _, w := range r.windows {
-		if opens := w.schedule.Next(after); !opens.IsZero() && (next.IsZero() || opens.Before(next)) {
+		if opens := w.next(after); !opens.IsZero() && (next.IsZero() || opens.Before(next)) {
 			next = opens
 		}
 	}
