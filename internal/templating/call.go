@@ -51,7 +51,12 @@ func (r *run) pay(f function, args []any) error {
 	cost := costCall + costNode*len(args)
 	if !f.shallow {
 		for _, a := range args {
-			cost += measure(a)
+			// set and merge may enlarge a map that many lists share, so the results of earlier calls may have grown.
+			size := measure(a)
+			if size > maxValueBytes {
+				return faultf(ReasonLimitExceeded, "is given a value that is too large")
+			}
+			cost += size
 		}
 	}
 	if f.cost != nil {

@@ -33,6 +33,8 @@ type compiler struct {
 	left, right string
 	// sourceBytes and sourceNodes are the size of the values sources so far.
 	sourceBytes, sourceNodes int
+	// parsed is the number of nodes of the templates so far, with costTemplate for each template.
+	parsed int
 }
 
 // textTemplate is one parsed template.
@@ -47,7 +49,7 @@ type textTemplate struct {
 	typed     bool // it is one action and nothing else
 }
 
-func (c compiler) nameTemplate(text string, at place) (*textTemplate, error) {
+func (c *compiler) nameTemplate(text string, at place) (*textTemplate, error) {
 	if text == "" {
 		return nil, at.errorf(ReasonInvalidTemplate, 0, "is empty")
 	}
@@ -55,7 +57,7 @@ func (c compiler) nameTemplate(text string, at place) (*textTemplate, error) {
 }
 
 // template parses text, and inserts the calls that enforce the limits.
-func (c compiler) template(text string, at place, m mode) (*textTemplate, error) {
+func (c *compiler) template(text string, at place, m mode) (*textTemplate, error) {
 	if len(text) > maxTemplateBytes {
 		return nil, at.errorf(ReasonLimitExceeded, 0, "is larger than %d bytes", maxTemplateBytes)
 	}
@@ -89,6 +91,12 @@ func (c compiler) template(text string, at place, m mode) (*textTemplate, error)
 	}
 	if name, ok := w.recursive(); ok {
 		return nil, at.errorf(ReasonInvalidTemplate, 0, "the template %q calls itself", shorten(name))
+	}
+	if w.method != "" {
+		return nil, at.errorf(ReasonInvalidTemplate, 0, "calls the method %s, which is not available", w.method)
+	}
+	if c.parsed += costTemplate + w.nodes; c.parsed > maxParsed {
+		return nil, at.errorf(ReasonLimitExceeded, 0, "is one of too many templates, or they are too large together")
 	}
 	t.constants = w.constants
 	for name := range w.used {
@@ -140,7 +148,8 @@ type walker struct {
 	constants map[string]bool     // string constants
 	calls     map[string][]string // template → templates it calls
 	current   string
-	nodes     int // number of visited nodes
+	nodes     int    // number of visited nodes
+	method    string // a method that templates must not call
 }
 
 func (w *walker) list(l *parse.ListNode) {
@@ -184,6 +193,10 @@ func (w *walker) pipe(p *parse.PipeNode) {
 		for _, a := range c.Args {
 			w.nodes++
 			switch t := a.(type) {
+			case *parse.FieldNode:
+				w.fields(t.Ident)
+			case *parse.VariableNode:
+				w.fields(t.Ident)
 			case *parse.IdentifierNode:
 				w.used[t.Ident] = true
 			case *parse.StringNode:
@@ -191,10 +204,21 @@ func (w *walker) pipe(p *parse.PipeNode) {
 			case *parse.PipeNode:
 				w.pipe(t)
 			case *parse.ChainNode:
+				w.fields(t.Field)
 				if inner, ok := t.Node.(*parse.PipeNode); ok {
 					w.pipe(inner)
 				}
 			}
+		}
+	}
+}
+
+// fields notes the names after dots that only methods have. These methods make versions of any length, and no function
+// call is charged for them.
+func (w *walker) fields(names []string) {
+	for _, name := range names {
+		if name == "SetPrerelease" || name == "SetMetadata" {
+			w.method = name
 		}
 	}
 }

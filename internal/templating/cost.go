@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // measure returns the cost of v: its size in bytes plus a charge for each value. It stops at maxValueBytes. If the
@@ -106,12 +107,39 @@ func times(a, b int) int {
 	return a * b
 }
 
-// matching limits the work and the result of a regular expression function: pattern times text, and text times
-// replacement.
+// matching limits the work, the memory and the result of a regular expression function: pattern times text, pattern
+// times groups, and text times replacement. Package regexp keeps the two ends of each group for each position in the
+// pattern.
 func matching(args []any) int {
-	const compiling = 32 // compiling a byte of the pattern costs this many times more than matching a byte of text
-	size, text, with := unrolled(textAt(args, 0)), textAt(args, 1), textAt(args, 2)
-	return max(times(size, len(text)+compiling), times(len(text)+1, len(with)+1))
+	const (
+		compiling = 32 // compiling a byte of the pattern costs this many times more than matching a byte of text
+		ends      = 16 // bytes
+	)
+	pattern, text, with := textAt(args, 0), textAt(args, 1), textAt(args, 2)
+	size := unrolled(pattern)
+	return max(times(size, len(text)+compiling)+folded(pattern),
+		times(times(size, ends), strings.Count(pattern, "(")+1), times(len(text)+1, len(with)+1))
+}
+
+// folded is the work of a pattern with flags, such as (?i). Package regexp then looks for the other case of each
+// character of a class. A class without other characters than those of ASCII is small.
+func folded(pattern string) int {
+	const all = 1 << 17
+	isSmall := !strings.Contains(pattern, `\x`) &&
+		strings.IndexFunc(pattern, func(c rune) bool { return c > unicode.MaxASCII }) < 0
+	if isSmall || !strings.Contains(pattern, "(?") {
+		return 0
+	}
+	return times(strings.Count(pattern, "["), all)
+}
+
+// trimmed is the work of functions that look for each character of a text in a set.
+func trimmed(args []any) int {
+	set := textAt(args, 0)
+	if strings.IndexFunc(set, func(c rune) bool { return c > unicode.MaxASCII }) < 0 {
+		return 0
+	}
+	return times(len(set), len(textAt(args, 1)))
 }
 
 // growth limits the result of the regular expression functions that replace text.

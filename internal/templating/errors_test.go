@@ -62,8 +62,10 @@ func TestTemplateErrors(t *testing.T) {
 		"error that quotes": {"{{ mustRegexMatch (print \"(\" .Cluster.metadata.labels.secret) \"\" }}",
 			ReasonRenderFailed, "mustRegexMatch cannot work"},
 		"semver that quotes": {"{{ semver .Cluster.metadata.labels.secret }}", ReasonRenderFailed, "semver cannot work"},
-		"method that quotes": {"{{ (semver \"1.0.0\").SetPrerelease (print \"_\" .Cluster.metadata.labels.secret) }}",
-			ReasonRenderFailed, "cannot be evaluated"},
+		"method that makes long texts": {"{{ (semver \"1.0.0\").SetPrerelease .Cluster.metadata.labels.secret }}",
+			ReasonInvalidTemplate, "calls the method SetPrerelease"},
+		"method of a variable": {"{{ $v := semver \"1.0.0\" }}{{ $v.SetMetadata \"a\" }}", ReasonInvalidTemplate,
+			"calls the method SetMetadata"},
 		"fromJson": {"{{ fromJson .Cluster.metadata.labels.secret }}", ReasonRenderFailed,
 			"fromJson: the argument is not valid JSON"},
 		"fromYaml": {"{{ fromYaml (print \"a: [\" .Cluster.metadata.labels.secret) }}", ReasonInvalidValues,
@@ -291,7 +293,9 @@ func TestExpensiveTemplatesAreStopped(t *testing.T) {
 		"many ranges":   "{{ range 1000000 }}{{ $_ := semverCompare `>=1 <2 || ~4 || ^5` `1.2.3` }}{{ end }}",
 		"YAML aliases": "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c " +
 			"[*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]",
-		"placeholders": "{{ $s := repeat 100000 \"x\" }}a:\n{{ range until 100 }}- {{ $s }}\n{{ end }}",
+		"other cases of wide classes": "{{ $_ := regexMatch (print `(?i)` (repeat 500 `[B-\U0001E942]`)) `` }}",
+		"a large set of characters":   `{{ $_ := trimAll (print (repeat 20000 "\u00a9") "\u00e9") (repeat 20000 "\u00e9") }}`,
+		"placeholders":                "{{ $s := repeat 100000 \"x\" }}a:\n{{ range until 100 }}- {{ $s }}\n{{ end }}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -343,9 +347,12 @@ func TestExpensiveTemplatesNeedLittleMemory(t *testing.T) {
 		"printf of a map":           {ValuesTemplate: `a: {{ printf "%100000v" .ClusterAnnotations | len }}`},
 		"parts of text":             {ValuesTemplate: `a: {{ split "" (repeat 1000000 "x") | len }}`},
 		"a limited number of parts": {ValuesTemplate: `a: {{ splitn "" 1000000 (repeat 1000000 "x") | len }}`},
-		"large objects":             {Values: leaves(1000, "{{ . }}")},
-		"text with long escapes":    {Values: leaves(5, `{{ repeat 1000000 "\u0001" }}`)},
-		"large texts":               {Values: leaves(3000, "x{{ .ClusterAnnotations.large }}")},
+		"a pattern of groups":       {ValuesTemplate: `a: {{ regexReplaceAll (repeat 5000 "(a)|") "a" "$1" | quote }}`},
+		"a shared map that grows": {ValuesTemplate: `{{ $s := dict }}{{ $x := list $s }}{{ range until 13 }}` +
+			`{{ $x = list $x $x }}{{ end }}{{ $_ := set $s "k" (until 3000) }}a: {{ print $x | len }}`},
+		"large objects":          {Values: leaves(1000, "{{ . }}")},
+		"text with long escapes": {Values: leaves(5, `{{ repeat 1000000 "\u0001" }}`)},
+		"large texts":            {Values: leaves(3000, "x{{ .ClusterAnnotations.large }}")},
 	} {
 		spec.ReleaseName, spec.ReleaseNamespace = "r", "ns"
 		p, err := Compile(spec)
@@ -576,5 +583,24 @@ func TestYAMLErrorsNameLineAndCause(t *testing.T) {
 		if got.line != want.line || got.cause != cause {
 			t.Errorf("%q: line %d: %s, want line %d: %s", data, got.line, got.cause, want.line, cause)
 		}
+	}
+}
+
+// TestTooManyTemplatesAreRefused has more templates than the manager could keep in memory for each revision.
+func TestTooManyTemplatesAreRefused(t *testing.T) {
+	t.Parallel()
+	for leaf, want := range map[string]string{
+		`{{1}}`: "is one of too many templates",
+		`{{ if true }}` + strings.Repeat(`{{ 1 }}`, 10) + `{{ end }}`: "is one of too many templates",
+		`1`: "",
+	} {
+		values, err := json.Marshal(map[string]any{"a": slices.Repeat([]string{leaf}, 10_000)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := base()
+		spec.Values = values
+		_, err = Compile(spec)
+		checkError(t, err, want)
 	}
 }

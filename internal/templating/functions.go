@@ -51,7 +51,7 @@ var (
 	// sprigDecimals have arbitrary precision.
 	sprigDecimals = []string{"add1f", "addf", "subf", "divf", "mulf"}
 	sprigMeasured = []string{
-		"abbrev", "abbrevboth", "trunc", "upper", "lower", "title", "untitle", "substr", "trimall", "trimAll",
+		"abbrev", "abbrevboth", "trunc", "upper", "lower", "title", "untitle", "substr",
 		"trimSuffix", "trimPrefix", "nospace", "initials", "swapcase", "snakecase", "camelcase", "kebabcase", "contains",
 		"hasPrefix", "hasSuffix", "cat", "plural", "sha1sum", "sha256sum", "sha512sum", "adler32sum",
 		"toStrings", "sortAlpha", "compact", "mustCompact",
@@ -62,6 +62,7 @@ var (
 		"urlParse", "urlJoin",
 	}
 	sprigCostly = map[string]func([]any) int{
+		"trimall": trimmed, "trimAll": trimmed,
 		"semver": versions, "semverCompare": versions,
 		"uniq": square, "mustUniq": square, "without": square, "mustWithout": square,
 		"regexMatch": matching, "mustRegexMatch": matching, "regexFind": matching, "mustRegexFind": matching,

@@ -39,6 +39,10 @@ const (
 	// maxNodes is the maximum number of values in one document after the expansion of its YAML aliases.
 	maxNodes = 100_000
 
+	// maxParsed is the maximum number of nodes of all templates of a Spec, and costTemplate is added for each template. A
+	// program stays in memory while it is used: up to about 20 MiB with these limits.
+	maxParsed, costTemplate = 100_000, 10
+
 	// maxArguments is the maximum number of arguments of one call, because some functions multiply all of them.
 	maxArguments = 256
 

@@ -36,7 +36,7 @@ func (n patchNode) render(r *run) (any, error) {
 
 // postRender compiles spec.postRender, which is a JSON object. Its strings yield text, independent of the type of a
 // template. A patch yields YAML. The node of empty data is nil.
-func (c compiler) postRender(data []byte, at place) (node, error) {
+func (c *compiler) postRender(data []byte, at place) (node, error) {
 	d := document{compiler: c, at: at, keyHint: "keys are the same for all Clusters"}
 	d.leaf = func(text string, at place) (node, error) {
 		if !patchKey.MatchString(at.key) {

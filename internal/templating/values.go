@@ -58,7 +58,7 @@ func (n mapNode) render(r *run) (any, error) {
 
 // document compiles a JSON object that is a part of a spec.
 type document struct {
-	compiler
+	*compiler
 
 	// at is the field of the object.
 	at place
@@ -69,7 +69,7 @@ type document struct {
 }
 
 // values compiles the values. The parameter at is the place of the values. The node of empty data is nil.
-func (c compiler) values(data []byte, at place) (node, error) {
+func (c *compiler) values(data []byte, at place) (node, error) {
 	d := document{compiler: c, at: at, keyHint: "use spec.valuesTemplate for keys that depend on the Cluster"}
 	d.leaf = func(text string, at place) (node, error) {
 		if !strings.Contains(text, c.left) {
