@@ -60,8 +60,12 @@ func TestRolloutWaitsForMaintenance(t *testing.T) {
 	f.completes(helmOp, 1, "one", "two", "three")
 
 	before := f.generations()
-	until := time.Now().Add(6 * time.Second).UTC().Truncate(time.Second)
-	f.limit("three", addonsv1.MaintenanceFreezesAnnotation, "2026-01-01/"+until.Format(time.RFC3339))
+	freeze := func(duration time.Duration) (until time.Time) {
+		until = time.Now().Add(duration).UTC().Truncate(time.Second)
+		f.limit("three", addonsv1.MaintenanceFreezesAnnotation, "2026-01-01/"+until.Format(time.RFC3339))
+		return until
+	}
+	until := freeze(time.Hour)
 	f.registry.set(f.namespace, digestOf("b"))
 	f.update(helmOp, func(h *addonsv1.HelmOp) {
 		h.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "second"}
@@ -75,6 +79,7 @@ func TestRolloutWaitsForMaintenance(t *testing.T) {
 	}
 	f.ready(f.releases()["one"])
 
+	until = freeze(3 * time.Second)
 	// The freeze ends by itself. The veto does not delay the end of the rollout, because most Clusters are complete.
 	f.eventually(helmOp, func(g gomega.Gomega) {
 		g.Expect(f.releases()["three"].Spec.Rollout.Revision).To(gomega.Equal(int64(2)))

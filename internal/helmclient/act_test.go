@@ -604,7 +604,7 @@ func TestRenderingEndsWithTimeoutOfTheAction(t *testing.T) {
 			t.Parallel()
 			c := newFakeCluster()
 			c.renderer = rendering.NewRenderer(pool)
-			options := model.Options{Install: model.InstallOptions{Timeout: 2 * time.Second}}
+			options := model.Options{Install: model.InstallOptions{Timeout: 8 * time.Second}}
 			_, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall},
 				helmtest.DesiredFor("apps", "demo", "a1", "v1"), options, chrt, nil)
 			helmtest.WantError(t, err, helmerr.ErrRenderLimit, false, "it was not done in time")

@@ -83,7 +83,7 @@ func TestManagerEndsWhileCachesWait(t *testing.T) {
 	g.Eventually(lists.Load).WithTimeout(time.Minute).Should(gomega.BeNumerically(">", 0))
 	g.Consistently(ended).WithTimeout(200 * time.Millisecond).ShouldNot(gomega.Receive())
 	cancel()
-	g.Eventually(ended).WithTimeout(10 * time.Second).Should(gomega.Receive(gomega.BeNil()))
+	g.Eventually(ended).WithTimeout(time.Minute).Should(gomega.Receive(gomega.BeNil()))
 }
 
 // TestManagerEndsItsWork checks that a manager whose caches are synced waits for its running work.

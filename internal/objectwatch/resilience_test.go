@@ -119,7 +119,7 @@ func TestGoroutinesEnd(t *testing.T) {
 	if err := b.server.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	if own() != 0 || took > 5*time.Second {
+	if own() != 0 || took > 9*time.Second {
 		t.Errorf("after %s, %d streams are left", took, own())
 	}
 }

@@ -28,10 +28,10 @@ const (
 	planted = "planted-by-the-registry"
 
 	// faultTimeout is the value of --registry-timeout. It is so long that a wait for it would be noticed.
-	faultTimeout = 30 * time.Second
+	faultTimeout = 60 * time.Second
 
 	// prompt is the timeout for a HelmOp that the faults do not affect. It is shorter than faultTimeout.
-	prompt = 25 * time.Second
+	prompt = 50 * time.Second
 
 	// leastRetry is the shortest time between two tries after a failure.
 	leastRetry = 5 * time.Second

@@ -957,9 +957,9 @@ func TestWaitForSeveral(t *testing.T) {
 	})
 	var out, errOut lockedBuffer
 	err := b.execute(t.Context(), b.kubeconfig, genericiooptions.IOStreams{Out: &out, ErrOut: &errOut},
-		"pause", "missing", "calico", "ingress", "--wait", "--timeout", "5s")
+		"pause", "missing", "calico", "ingress", "--wait", "--timeout", "20s")
 	if err == nil || !strings.Contains(err.Error(), `there is no HelmOp "missing"`) ||
-		!strings.Contains(err.Error(), `HelmOp "calico": timed out after 5s waiting for the condition Paused`) ||
+		!strings.Contains(err.Error(), `HelmOp "calico": timed out after 20s waiting for the condition Paused`) ||
 		strings.Contains(err.Error(), "ingress") {
 		t.Errorf("%v", err)
 	}
@@ -1067,8 +1067,8 @@ func TestWaitForRetry(t *testing.T) {
 func TestWaitForRetryTimesOut(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "late")
-	got := b.run("retry", "calico", "--wait", "--timeout", "5s")
-	want := `HelmOp "calico": timed out after 5s waiting for 1 Cluster: prod-4 (UpgradeFailed); the last error is of ` +
+	got := b.run("retry", "calico", "--wait", "--timeout", "20s")
+	want := `HelmOp "calico": timed out after 20s waiting for 1 Cluster: prod-4 (UpgradeFailed); the last error is of ` +
 		"Cluster prod-4: the upgrade of release tigera-operator/calico failed: the hook of prod-4 timed out"
 	if got.err == nil || got.err.Error() != want {
 		t.Errorf("got %v", got.err)

@@ -169,8 +169,7 @@ func parse(t *testing.T, document string) *unstructured.Unstructured {
 
 // write records a write, and makes its request unless the test interrupts it.
 func (w *world) write(verb string, object client.Object, request func() error) error {
-	w.wrote(verb, object)
-	number := len(w.writes)
+	number := w.wrote(verb, object)
 	if w.interrupt != nil {
 		if err := w.interrupt(number, false); err != nil {
 			return err
@@ -182,7 +181,7 @@ func (w *world) write(verb string, object client.Object, request func() error) e
 	return w.interrupt(number, true)
 }
 
-func (w *world) wrote(verb string, object client.Object) {
+func (w *world) wrote(verb string, object client.Object) (number int) {
 	kind := object.GetObjectKind().GroupVersionKind().Kind
 	if kind == "" {
 		kind = strings.TrimPrefix(fmt.Sprintf("%T", object), "*v1alpha1.")
@@ -190,6 +189,7 @@ func (w *world) wrote(verb string, object client.Object) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.writes = append(w.writes, verb+" "+kind+" "+object.GetName())
+	return len(w.writes)
 }
 
 func (w *world) watch(ctx context.Context, c client.WithWatch, list client.ObjectList,

@@ -221,6 +221,7 @@ func TestVerifyEndsAtTimeout(t *testing.T) {
 	wantError(t, err, ocierr.ErrUnreachable, "deadline")
 
 	// A caller that stops waiting gets the error of its context. The verification continues for the others.
+	v = b.verifier(func(o *Options) { o.Timeout = time.Minute })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))

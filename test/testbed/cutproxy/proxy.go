@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
 // headerTimeout is how long a client may take to send the header of a request.
@@ -69,7 +71,12 @@ func Start(config *rest.Config) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the connection to the API server: %w", err)
 	}
-	p := &Proxy{address: "127.0.0.1:0", base: base}
+	// The system does not give this port to a connection while the proxy is dead.
+	port, err := process.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{address: process.Loopback(port), base: base}
 	p.forward = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host}) },
 		Transport:     base,

@@ -261,6 +261,7 @@ func TestDrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := fail(t, r, Fault{Mode: Drip, Pause: pause, Match: In("demo", BlobGet)})
+	begin := time.Now()
 	resp, err := (&http.Client{Transport: trusting(t, r)}).Get("https://" + r.Host() + "/v2/demo/blobs/" +
 		digest.FromBytes(data).String())
 	if err != nil {
@@ -268,7 +269,6 @@ func TestDrip(t *testing.T) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	first := make([]byte, 5)
-	begin := time.Now()
 	if _, err := io.ReadFull(resp.Body, first); err != nil {
 		t.Fatal(err)
 	}
