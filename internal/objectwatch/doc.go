@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package objectwatch follows the objects of releases in workload clusters with watches: their health, and changes by
-// other clients. While nothing changes, it only renews each watch after 30 to 60 minutes, and lists the kinds that need no
-// watch, see Plan.ListEvery. It keeps a few hundred bytes per object.
+// other clients. While nothing changes, it only renews each watch after 30 to 60 minutes, and lists the kinds that need
+// no watch, see Plan.ListEvery. It keeps a few hundred bytes per object.
 //
 //	watcher := objectwatch.New(objectwatch.Options{})
 //	mgr.Add(watcher)                                   // ends all streams with the manager
