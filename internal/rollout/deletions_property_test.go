@@ -61,10 +61,9 @@ func (j *judge) checkDeletions() {
 }
 
 // isRepair is true for a Cluster that is not ready and has the revision that was given up. Its return takes a slot, but
-// does not wait for one. A release that was not read may be ready.
+// does not wait for one.
 func (j *judge) isRepair(c *Cluster) bool {
-	return j.isGivenUp() && c.Child != nil && c.Child.Revision == j.in.State.Revision && c.Health != HealthReady &&
-		(!c.Child.Unread || c.Health != HealthProgressing)
+	return j.isGivenUp() && c.Child != nil && c.Child.Revision == j.in.State.Revision && c.Health != HealthReady
 }
 
 // hasAwayDeletion is true if a deletion runs or begins in a Cluster that was unreachable before.

@@ -290,12 +290,6 @@ func TestPlanReturns(t *testing.T) {
 			want: "b: Replace, c: Replace, d: Replace", phase: PhaseAborted,
 			waitingFor: "3 Clusters to be ready with HelmOp revision 6",
 		},
-		"a different release name waits until the release is read, as after a restore": {
-			strategy: Strategy{MaxUnavailable: Limit{Count: 1}}, state: State{Phase: PhaseAborted},
-			clusters: []Cluster{fleetMember("a", 0, 7, "", unread, returnsToOtherName),
-				fleetMember("b", 0, 7, "", unread, returnsToOtherName)},
-			phase: PhaseAborted, waitingFor: "2 Clusters to be ready with HelmOp revision 6",
-		},
 		"Clusters with older revisions move to the good one within the limits": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 2}, Waves: []Wave{{Name: "canary"}}}, state: back,
 			clusters: []Cluster{

@@ -152,9 +152,6 @@ func (p *plan) create(i int, c *Cluster) Step {
 	}
 }
 
-// unreadName says why a release keeps its name and namespace for now.
-const unreadName = "the release changes its name or namespace, but HelmOp has not read its state yet"
-
 // rejoin returns the step for a re-created Cluster, whose child was assigned to the former Cluster. The child gets the
 // release that a new Cluster gets. But the Cluster may only have been restored, for a workload cluster that still has
 // the release. So a replacement waits for maintenance, and until the release controller has read the release: a release
@@ -176,7 +173,7 @@ func (p *plan) rejoin(i int, c *Cluster) Step {
 		s.Action, s.Why = ActionUpdate, "the Cluster was re-created"
 	}
 	if s.Action == ActionReplace && c.Child.Unread {
-		s = p.leave(c, unreadName)
+		s = p.leave(c, "the release changes its name or namespace, but HelmOp has not read its state yet")
 	}
 	if s.Action == ActionNone {
 		p.move(i, standingOut)
@@ -265,10 +262,6 @@ func (p *plan) rollBack(c *Cluster) Step {
 		return p.repair(c, "the release under the last known good revision is unknown")
 	}
 	if c.Good != nil && c.Child.Identity != c.Good.Identity {
-		// After a move or a restore, a release whose state is not known may be ready.
-		if c.Child.Unread && c.Health == HealthProgressing {
-			return p.leave(c, unreadName)
-		}
 		return p.unless(c.Defers.Returns, c, replace(c, c.Good, p.goal))
 	}
 	s := step(c, ActionUpdate, "the HelmOp revision was given up")
