@@ -49,15 +49,17 @@ func (r *run) pay(f function, args []any) error {
 		return faultf(ReasonLimitExceeded, "takes at most %d arguments", maxArguments)
 	}
 	cost := costCall + costNode*len(args)
-	if !f.shallow {
-		for _, a := range args {
-			// set and merge may enlarge a map that many lists share, so the results of earlier calls may have grown.
-			size := measure(a)
-			if size > maxValueBytes {
-				return faultf(ReasonLimitExceeded, "is given a value that is too large")
-			}
-			cost += size
+	for i, a := range args {
+		if f.shallow {
+			cost += len(textAt(args, i))
+			continue
 		}
+		// set and merge may enlarge a map that many lists share, so the results of earlier calls may have grown.
+		size := measure(a)
+		if size > maxValueBytes {
+			return faultf(ReasonLimitExceeded, "is given a value that is too large")
+		}
+		cost += size
 	}
 	if f.cost != nil {
 		cost += f.cost(args)

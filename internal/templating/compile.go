@@ -24,9 +24,10 @@ const (
 
 // Names that this package adds to a parsed template.
 const (
-	rootName = "helmop"
-	emitFunc = "__emit" // the last command of each action that prints
-	stepFunc = "__step" // the first action of each loop round and each defined template
+	rootName  = "helmop"
+	emitFunc  = "__emit"  // the last command of each action that prints
+	stepFunc  = "__step"  // the first action of each loop round and each defined template
+	rangeFunc = "__range" // the last command of what a loop goes through
 )
 
 type compiler struct {
@@ -171,6 +172,7 @@ func (w *walker) list(l *parse.ListNode) {
 		case *parse.RangeNode:
 			before := w.nodes
 			w.branch(&t.BranchNode)
+			t.Pipe.Cmds = append(t.Pipe.Cmds, command(t.Pipe.Pos, rangeFunc))
 			prependStep(t.List, w.nodes-before)
 		case *parse.TemplateNode:
 			w.pipe(t.Pipe)

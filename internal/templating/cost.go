@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
 )
 
 // measure returns the cost of v: its size in bytes plus a charge for each value. It stops at maxValueBytes. If the
@@ -107,69 +106,6 @@ func times(a, b int) int {
 	return a * b
 }
 
-// matching limits the work, the memory and the result of a regular expression function: pattern times text, pattern
-// times groups, and text times replacement. Package regexp keeps the two ends of each group for each position in the
-// pattern.
-func matching(args []any) int {
-	const (
-		compiling = 32 // compiling a byte of the pattern costs this many times more than matching a byte of text
-		ends      = 16 // bytes
-	)
-	pattern, text, with := textAt(args, 0), textAt(args, 1), textAt(args, 2)
-	size := unrolled(pattern)
-	return max(times(size, len(text)+compiling)+folded(pattern),
-		times(times(size, ends), strings.Count(pattern, "(")+1), times(len(text)+1, len(with)+1))
-}
-
-// folded is the work of a pattern with flags, such as (?i). Package regexp then looks for the other case of each
-// character of a class. A class without other characters than those of ASCII is small.
-func folded(pattern string) int {
-	const all = 1 << 17
-	isSmall := !strings.Contains(pattern, `\x`) &&
-		strings.IndexFunc(pattern, func(c rune) bool { return c > unicode.MaxASCII }) < 0
-	if isSmall || !strings.Contains(pattern, "(?") {
-		return 0
-	}
-	return times(strings.Count(pattern, "["), all)
-}
-
-// trimmed is the work of functions that look for each character of a text in a set.
-func trimmed(args []any) int {
-	set := textAt(args, 0)
-	if strings.IndexFunc(set, func(c rune) bool { return c > unicode.MaxASCII }) < 0 {
-		return 0
-	}
-	return times(len(set), len(textAt(args, 1)))
-}
-
-// growth limits the result of the regular expression functions that replace text.
-func growth(args []any) int {
-	return times(len(textAt(args, 1))+1, len(textAt(args, 2))+1)
-}
-
-// maxRepeat is the limit of package regexp for the product of nested repetitions.
-const maxRepeat = 1000
-
-// unrolled limits the size of a compiled pattern: x{30} counts as 30 times x, and a class such as \pL counts as its
-// ranges.
-func unrolled(pattern string) int {
-	const class = 128
-	repeat, number := 1, 0
-	for i := range len(pattern) {
-		switch c := pattern[i]; {
-		case c >= '0' && c <= '9':
-			number = min(10*number+int(c-'0'), maxRepeat)
-		case c == '}':
-			repeat = min(repeat*max(number, 1), maxRepeat)
-			number = 0
-		default:
-			number = 0
-		}
-	}
-	classes := strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`)
-	return times(len(pattern)+1+times(classes, class), repeat)
-}
-
 // decimals is the cost of functions with arbitrary precision. Each argument can have 300 digits.
 func decimals(args []any) int { return times(len(args)+1, 4000) }
 
@@ -247,9 +183,10 @@ func indentedSize(args []any) int {
 // formatVerb matches a verb of package fmt after its "%". The groups are the flags, the width, the precision and the
 // verb. An argument index, such as [1], may be before each of them. "*" does not match: its width would be an argument.
 var formatVerb = regexp.MustCompile(
-	`^([-+# 0]*)(?:\[\d+\])?(\d*)(?:\.(?:\[\d+\])?(\d*))?(?:\[\d+\])?([a-zA-Z%])`)
+	`^([-+# 0]*)(?:\[\d+\])?(\d*)(?:\.(?:\[\d+\])?(\d*))?(?:\[\d+\])?([a-oq-zA-Z%])`)
 
-// isFormat reports whether all verbs of a format are known to formatted.
+// isFormat reports whether all verbs of a format are known to formatted. The verb p prints an address, which differs
+// each time.
 func isFormat(format string) bool {
 	for {
 		_, rest, found := strings.Cut(format, "%")

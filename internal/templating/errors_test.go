@@ -7,11 +7,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	texttemplate "text/template"
 
 	"github.com/Masterminds/sprig/v3"
 )
@@ -47,7 +49,7 @@ func TestTemplateErrors(t *testing.T) {
 		"prints a list": {"a: {{ .Cluster.spec.clusterNetwork.pods.cidrBlocks }}", ReasonRenderFailed,
 			"prints a list"},
 		"range over a string": {"{{ range .Cluster.metadata.labels.secret }}{{ end }}", ReasonRenderFailed,
-			"cannot be evaluated in .Cluster.metadata.labels.secret"},
+			"range cannot loop over a string"},
 		"required": {"{{ required \"set the label region\" (index .Cluster.metadata.labels \"nope\") }}",
 			ReasonMissingKey, "required: set the label region"},
 		"fail": {"{{ fail \"only on AWS\" }}", ReasonRenderFailed, "fail: only on AWS"},
@@ -293,9 +295,17 @@ func TestExpensiveTemplatesAreStopped(t *testing.T) {
 		"many ranges":   "{{ range 1000000 }}{{ $_ := semverCompare `>=1 <2 || ~4 || ^5` `1.2.3` }}{{ end }}",
 		"YAML aliases": "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c " +
 			"[*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]",
-		"other cases of wide classes": "{{ $_ := regexMatch (print `(?i)` (repeat 500 `[B-\U0001E942]`)) `` }}",
-		"a large set of characters":   `{{ $_ := trimAll (print (repeat 20000 "\u00a9") "\u00e9") (repeat 20000 "\u00e9") }}`,
-		"placeholders":                "{{ $s := repeat 100000 \"x\" }}a:\n{{ range until 100 }}- {{ $s }}\n{{ end }}",
+		"other cases of wide classes":     "{{ $_ := regexMatch (print `(?i)` (repeat 500 `[B-\U0001E942]`)) `` }}",
+		"other cases of wide ranges":      "{{ $_ := regexMatch (print `(?i)[` (repeat 500 `B-\U0001E942`) `]`) `` }}",
+		"searches that read the rest":     "{{ $_ := regexFindAll `a.*b|a` (repeat 20000 `a`) -1 }}",
+		"replacements that read the rest": "{{ $_ := regexReplaceAll `a.*b|a` (repeat 20000 `a`) `` }}",
+		"sorted keys": "{{ $m := fromJson (print `{\"` (join `\":1,\"` (until 2000)) `\":1}`) }}{{ range 200 }}" +
+			"{{ range $m }}{{ break }}{{ end }}{{ end }}",
+		"comparisons of long texts": "{{ $a := repeat 100000 `x` }}{{ range 100 }}{{ $_ := eq $a $a }}{{ end }}",
+		"aliases of empty placeholders": "a: &x " + strings.Repeat(`{{ "" }}`, 300) + "\nb: [" +
+			strings.Repeat("*x,", 9000) + "]",
+		"a large set of characters": `{{ $_ := trimAll (print (repeat 20000 "\u00a9") "\u00e9") (repeat 20000 "\u00e9") }}`,
+		"placeholders":              "{{ $s := repeat 100000 \"x\" }}a:\n{{ range until 100 }}- {{ $s }}\n{{ end }}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -348,6 +358,10 @@ func TestExpensiveTemplatesNeedLittleMemory(t *testing.T) {
 		"parts of text":             {ValuesTemplate: `a: {{ split "" (repeat 1000000 "x") | len }}`},
 		"a limited number of parts": {ValuesTemplate: `a: {{ splitn "" 1000000 (repeat 1000000 "x") | len }}`},
 		"a pattern of groups":       {ValuesTemplate: `a: {{ regexReplaceAll (repeat 5000 "(a)|") "a" "$1" | quote }}`},
+		"a repeated pattern of groups": {ValuesTemplate: `a: {{ regexMatch (print "(?:" (repeat 100 "(a)?") ` +
+			`(repeat 100 "a?") "){500,}") "a" | quote }}`},
+		"comparison of a map that grows": {ValuesTemplate: `{{ $s := dict }}{{ $x := list $s }}{{ range until 13 }}` +
+			`{{ $x = list $x $x }}{{ end }}{{ $_ := set $s "k" (repeat 50000 "x") }}a: {{ eq $x $x }}`},
 		"a shared map that grows": {ValuesTemplate: `{{ $s := dict }}{{ $x := list $s }}{{ range until 13 }}` +
 			`{{ $x = list $x $x }}{{ end }}{{ $_ := set $s "k" (until 3000) }}a: {{ print $x | len }}`},
 		"large objects":          {Values: leaves(1000, "{{ . }}")},
@@ -602,5 +616,57 @@ func TestTooManyTemplatesAreRefused(t *testing.T) {
 		spec.Values = values
 		_, err = Compile(spec)
 		checkError(t, err, want)
+	}
+}
+
+// TestUsualExpressionsAreCheap has regular expressions that charts and clusters use often. A rendering can use each of
+// them two hundred times.
+func TestUsualExpressionsAreCheap(t *testing.T) {
+	t.Parallel()
+	for expression, text := range map[string]string{
+		`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`: "123e4567-e89b-12d3-a456-426614174000",
+		`(?i)^[a-zäöü]+$`:                                                       "münchen",
+		`^(?:[a-zäöü][a-z0-9äöü-]*[a-z0-9])$`:                                   "münchen-1",
+		`^([0-9]{1,3}\.){3}[0-9]{1,3}(/[0-9]{1,2})?$`:                           "192.168.100.100/24",
+		`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.)+[a-z]{2,}$`:                    "a.b.example.com",
+		`^v?([0-9]+)\.([0-9]+)\.([0-9]+)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`: "v1.37.2+build.7",
+	} {
+		spec := base()
+		spec.ValuesTemplate = "{{ range until 200 }}{{ if not (regexMatch `" + expression + "` `" + text +
+			"`) }}{{ fail `no match` }}{{ end }}{{ $_ := regexReplaceAll `" + expression + "` `" + text + "` `` }}{{ end }}a: b"
+		_, err := render(t, spec, sample())
+		checkError(t, err, "")
+	}
+}
+
+// TestTargetPathsFillNoMemory has values sources whose paths fill long lists in each other.
+func TestTargetPathsFillNoMemory(t *testing.T) {
+	t.Parallel()
+	spec := base()
+	for i := range 32 {
+		spec.ValuesFrom = append(spec.ValuesFrom, ValuesSource{Data: []byte("x"),
+			TargetPath: fmt.Sprintf("a%d", i) + strings.Repeat("[999]", 31)})
+	}
+	_, err := Compile(spec)
+	checkError(t, err, "has, with the sources before it, more than 200000 values")
+}
+
+// TestComparisons compares the results of the comparison functions with those of text/template.
+func TestComparisons(t *testing.T) {
+	t.Parallel()
+	values := []any{nil, true, false, "", "a", "b", 0, 1, -1, int64(1), uint8(1), uint64(1), 1.0, -2.5, []any{"a"},
+		map[string]any{}}
+	for name, f := range comparisons() {
+		original := texttemplate.Must(texttemplate.New("").Parse("{{ " + name + " .a .b }}"))
+		for _, a := range values {
+			for _, b := range values {
+				var want strings.Builder
+				wantErr := original.Execute(&want, map[string]any{"a": a, "b": b})
+				got, err := newRun(t.Context(), Objects{}, maxWork).wrap(name, f).(func(...any) (any, error))(a, b)
+				if (err == nil) != (wantErr == nil) || err == nil && fmt.Sprint(got) != want.String() {
+					t.Errorf("%s %v %v: got %v, %v; want %s, %v", name, a, b, got, err, want.String(), wantErr)
+				}
+			}
+		}
 	}
 }

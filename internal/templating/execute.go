@@ -90,7 +90,7 @@ func (t *textTemplate) execute(r *run) (string, error) {
 
 // bind converts the parsed template to an executable template with the functions of r.
 func (t *textTemplate) bind(r *run) (*template.Template, error) {
-	calls := template.FuncMap{emitFunc: r.emit, stepFunc: r.step}
+	calls := template.FuncMap{emitFunc: r.emit, stepFunc: r.step, rangeFunc: r.loop}
 	for _, name := range t.functions {
 		calls[name] = r.wrap(name, functions[name])
 	}

@@ -18,7 +18,7 @@ type function struct {
 	bind func(*run) any
 
 	// A shallow function reads only the top level of its arguments. It returns a part of them or a small value. Its
-	// cost does not depend on the size of the arguments, and its result is not measured.
+	// cost depends only on the texts among the arguments, and its result is not measured.
 	shallow bool
 
 	// A layout function receives markup as markup. All other functions receive markup as plain text.
@@ -66,7 +66,7 @@ var (
 		"semver": versions, "semverCompare": versions,
 		"uniq": square, "mustUniq": square, "without": square, "mustWithout": square,
 		"regexMatch": matching, "mustRegexMatch": matching, "regexFind": matching, "mustRegexFind": matching,
-		"regexFindAll": matching, "mustRegexFindAll": matching, "regexSplit": matching, "mustRegexSplit": matching,
+		"regexFindAll": searching, "mustRegexFindAll": searching, "regexSplit": searching, "mustRegexSplit": searching,
 	}
 	sprigGrowing = map[string]func([]any) int{
 		"repeat": repeated, "replace": replaced, "join": joined, "until": counted, "untilStep": stepped, "seq": stepped,
@@ -127,9 +127,10 @@ func allFunctions() map[string]function {
 		add(name, function{size: size})
 	}
 	for _, name := range sprigReplacing {
-		add(name, function{cost: matching, size: growth})
+		add(name, function{cost: replacing, size: growth})
 	}
 	maps.Copy(all, ownFunctions())
+	maps.Copy(all, comparisons())
 	return all
 }
 
@@ -141,7 +142,7 @@ func parserNames() map[string]any {
 	}
 	// These functions of text/template are not wrapped: they are shallow, and their errors contain only types. "call"
 	// is not useful, because no value is a function.
-	for _, name := range []string{"and", "or", "not", "len", "index", "eq", "ne", "lt", "le", "gt", "ge"} {
+	for _, name := range []string{"and", "or", "not", "len", "index"} {
 		names[name] = true
 	}
 	return names

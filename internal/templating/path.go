@@ -75,6 +75,15 @@ func cutKey(text string) (key, after string, err error) {
 	return b.String(), text[i:], nil
 }
 
+// filled returns the largest number of values that set adds to lists.
+func (p valuesPath) filled() int {
+	n := 0
+	for _, step := range p {
+		n += step.index
+	}
+	return n
+}
+
 // set sets the value at a path in current, and returns the changed current. If a value on the path has the wrong type,
 // a map or a list replaces it. Lists are filled with null.
 func (p valuesPath) set(current, value any) any {

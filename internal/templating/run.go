@@ -63,6 +63,19 @@ func (r *run) spend(cost int) error {
 // step is called in each loop iteration with the number of nodes in the loop. It prints nothing.
 func (r *run) step(nodes int) (string, error) { return "", r.spend(costStep + nodes*costParsed) }
 
+// loop is called with what a loop goes through, before its first round, and returns it. A loop sorts all keys of a map,
+// even if it ends in its first round.
+func (r *run) loop(v any) (any, error) {
+	cost, over := costStep, reflect.ValueOf(v)
+	switch over.Kind() {
+	case reflect.Map:
+		cost += times(over.Len(), costNode)
+	case reflect.String, reflect.Bool, reflect.Float64:
+		return nil, faultf(ReasonRenderFailed, "range cannot loop over a %s", typeName(over))
+	}
+	return v, r.spend(cost)
+}
+
 // emit is called with each value before the value is printed.
 func (r *run) emit(v any) (any, error) {
 	if err := r.spend(costStep); err != nil {

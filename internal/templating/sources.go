@@ -145,7 +145,7 @@ func (s *source) read(origin string, data []byte) (*content, error) {
 		read.document, err = reader.readMap(string(data))
 		read.bytes, read.nodes = reader.bytes, reader.nodes
 	} else {
-		read.text, read.bytes, read.nodes = string(data), len(data), 1
+		read.text, read.bytes, read.nodes = string(data), len(data), 1+s.path.filled()
 		_, err = new(canonicalizer).text(read.text)
 	}
 	if err != nil {

@@ -238,7 +238,8 @@ func (r *yamlReader) text(n *yaml.Node) (s string, expanded bool, err error) {
 	if r.expand != nil {
 		s, expanded = r.expand(s, maxDocumentBytes-r.bytes)
 	}
-	if r.bytes += len(s); r.bytes > maxDocumentBytes {
+	// An alias expands the placeholders of its scalar again, also if they are empty.
+	if r.bytes += max(len(s), len(n.Value)); r.bytes > maxDocumentBytes {
 		return "", false, r.fail(n, ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
 	}
 	return s, expanded, nil
