@@ -162,7 +162,7 @@ func TestCompareStopsAtDeadline(t *testing.T) {
 	t.Error(err)
 }
 
-// stopsAtDeadline compares objects, some of which are slow, and returns an error if the result is not as expected.
+// stopsAtDeadline compares objects, and some of them are slow. It returns an error if the result is not as expected.
 func (b *bench) stopsAtDeadline(whole time.Duration) error {
 	b.Helper()
 	manifest := b.parse(`
