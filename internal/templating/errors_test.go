@@ -298,8 +298,9 @@ func TestExpensiveTemplatesAreStopped(t *testing.T) {
 		"other cases of wide classes":     "{{ $_ := regexMatch (print `(?i)` (repeat 500 `[B-\U0001E942]`)) `` }}",
 		"other cases of wide ranges":      "{{ $_ := regexMatch (print `(?i)[` (repeat 500 `B-\U0001E942`) `]`) `` }}",
 		"searches that read the rest":     "{{ $_ := regexFindAll `a.*b|a` (repeat 20000 `a`) -1 }}",
+		"searches that read far":          "{{ $_ := regexFindAll `a.{0,100}b|a` (repeat 1000 `a`) -1 }}",
 		"replacements that read the rest": "{{ $_ := regexReplaceAll `a.*b|a` (repeat 20000 `a`) `` }}",
-		"sorted keys": "{{ $m := fromJson (print `{\"` (join `\":1,\"` (until 2000)) `\":1}`) }}{{ range 200 }}" +
+		"sorted keys": "{{ $m := fromJson (print `{\"` (join `\":1,\"` (until 500)) `\":1}`) }}{{ range 200 }}" +
 			"{{ range $m }}{{ break }}{{ end }}{{ end }}",
 		"comparisons of long texts": "{{ $a := repeat 100000 `x` }}{{ range 100 }}{{ $_ := eq $a $a }}{{ end }}",
 		"aliases of empty placeholders": "a: &x " + strings.Repeat(`{{ "" }}`, 300) + "\nb: [" +
@@ -358,6 +359,7 @@ func TestExpensiveTemplatesNeedLittleMemory(t *testing.T) {
 		"parts of text":             {ValuesTemplate: `a: {{ split "" (repeat 1000000 "x") | len }}`},
 		"a limited number of parts": {ValuesTemplate: `a: {{ splitn "" 1000000 (repeat 1000000 "x") | len }}`},
 		"a pattern of groups":       {ValuesTemplate: `a: {{ regexReplaceAll (repeat 5000 "(a)|") "a" "$1" | quote }}`},
+		"classes of letters":        {ValuesTemplate: `a: {{ regexMatch (repeat 20000 "\\pL") "" | quote }}`},
 		"a repeated pattern of groups": {ValuesTemplate: `a: {{ regexMatch (print "(?:" (repeat 100 "(a)?") ` +
 			`(repeat 100 "a?") "){500,}") "a" | quote }}`},
 		"comparison of a map that grows": {ValuesTemplate: `{{ $s := dict }}{{ $x := list $s }}{{ range until 13 }}` +

@@ -21,6 +21,10 @@ const (
 	// instruction of a pattern.
 	groupEnds = 16
 
+	// localInstructions is the largest number of instructions of a pattern whose searches read little: each instruction
+	// outside of a last x* reads at most one character.
+	localInstructions = 64
+
 	// unicodeClass is the cost of a class such as \pL. It has up to 700 ranges.
 	unicodeClass = 4096
 
@@ -60,7 +64,9 @@ func patternOf(text string) (p pattern, cost int, ok bool) {
 	if err != nil {
 		return p, cost, true
 	}
-	return pattern{instructions: instructions(parsed), groups: parsed.MaxCap() + 1, isLocal: isLocal(parsed)}, cost, true
+	p = pattern{instructions: instructions(parsed), groups: parsed.MaxCap() + 1}
+	p.isLocal = p.instructions <= localInstructions && isLocal(parsed)
+	return p, cost, true
 }
 
 // instructions returns the largest number of instructions of a compiled expression. Package regexp repeats x{2,5} five
@@ -82,9 +88,7 @@ func instructions(re *syntax.Regexp) int {
 // isLocal reports whether only the last part of an expression, or of each of its alternatives, may repeat for ever.
 func isLocal(re *syntax.Regexp) bool {
 	switch re.Op {
-	case syntax.OpStar, syntax.OpPlus:
-		return !repeats(re.Sub[0])
-	case syntax.OpRepeat:
+	case syntax.OpStar, syntax.OpPlus, syntax.OpRepeat:
 		return !repeats(re.Sub[0])
 	case syntax.OpConcat:
 		last := len(re.Sub) - 1
