@@ -104,7 +104,8 @@ func (w *compiledRevision) mainArtifact() *addonsv1.ResolvedArtifact {
 }
 
 // takeProgramError stores an error that a user has to correct, and returns all other errors. After the correction, the
-// event of the HelmOp or of a referenced object starts the next pass.
+// event of the HelmOp or of a referenced object starts the next pass. A new permission has no event, so the pass is
+// repeated for it.
 func (s *helmOpScope) takeProgramError(err error) error {
 	if outcome := failures.Of(err, failures.Compiling); outcome.Kind == failures.Failed {
 		s.programErr = err
