@@ -15,12 +15,16 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
+
+// startTries is how often Start takes another port, because a program took the port at the same time.
+const startTries = 5
 
 // headerTimeout is how long a client may take to send the header of a request.
 const headerTimeout = 10 * time.Second
@@ -71,12 +75,7 @@ func Start(config *rest.Config) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the connection to the API server: %w", err)
 	}
-	// The system does not give this port to a connection while the proxy is dead.
-	port, err := process.FreePort()
-	if err != nil {
-		return nil, err
-	}
-	p := &Proxy{address: process.Loopback(port), base: base}
+	p := &Proxy{base: base}
 	p.forward = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host}) },
 		Transport:     base,
@@ -84,7 +83,18 @@ func Start(config *rest.Config) (*Proxy, error) {
 		ErrorLog:      log.New(io.Discard, "", 0),
 		ErrorHandler:  abort,
 	}
-	return p, p.Heal()
+	for range startTries {
+		var port int
+		// The system does not give this port to a connection while the proxy is dead.
+		if port, err = process.FreePort(); err != nil {
+			return nil, err
+		}
+		p.address = process.Loopback(port)
+		if err = p.Heal(); !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return p, err
 }
 
 // Config returns a configuration that reaches the API server through the proxy.
